@@ -1,0 +1,53 @@
+# Everything goes to .venv (the project) and .tools (uv) in this checkout.
+PYTHON ?= python3
+VENV   := .venv
+TOOLS  := .tools
+UV     := $(TOOLS)/bin/uv
+BIN    := $(VENV)/bin
+
+export UV_PYTHON := $(CURDIR)/$(VENV)/bin/python
+export UV_PYTHON_DOWNLOADS := never
+export UV_LINK_MODE := copy
+
+.PHONY: help install lock demo test lint format types check clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(VENV)/.ok ## install into .venv
+
+$(UV):
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
+
+$(VENV)/.ok: requirements/dev.txt pyproject.toml | $(UV)
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	$(UV) pip sync -q --require-hashes --only-binary :all: requirements/dev.txt
+	$(UV) pip install -q --no-deps --no-build-isolation --offline -e .
+	touch $@
+
+LOCK := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
+lock: $(UV) ## resolve requirements/*.in into hashed requirements/*.txt
+	cd requirements && for name in uv agent service dev; do ../$(LOCK) $$name.in -o $$name.txt; done
+
+demo: install ## the main job, end to end, on three local clouds
+	$(BIN)/corral demo
+
+test: install ## all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: install ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: install ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: install ## mypy --strict
+	$(BIN)/mypy
+
+check: lint types test ## everything that CI runs
+
+clean: ## remove what was installed
+	rm -rf $(VENV) $(TOOLS)
