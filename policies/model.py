@@ -1,0 +1,190 @@
+"""What a policy is shown and what it answers. Pure data over the providers' vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from providers.vocabulary import Offer, OfferKey, Scope
+
+MAX_RANKED = 20
+
+
+class RunClass(StrEnum):
+    """What kind of run a job is; the settings choose a policy by it."""
+
+    CORE = "core"
+    EXPLORATION = "exploration"
+    PREPROCESSING = "preprocessing"
+
+
+class SpotUse(StrEnum):
+    """Whether a job may run on spot capacity, must, or must not."""
+
+    AUTO = "auto"
+    ONLY = "only"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNeed:
+    """GPUs per node. `names` are canonical, any of them will do; empty means any. Memory per GPU in GB."""
+
+    count: int
+    names: tuple[str, ...] = ()
+    min_memory_gb: float | None = None
+    max_memory_gb: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What each of the `nodes` must have at least. Memory in GiB. No GPU need means a CPU node will do."""
+
+    gpu: GpuNeed | None = None
+    cpus: int = 0
+    memory_gib: float = 0
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as a policy sees it. `max_price` is USD per node-hour.
+
+    `waiting_since` is when it last began to wait for capacity. `allow` empty means everywhere.
+    """
+
+    id: str
+    run_class: RunClass
+    needs: Needs
+    submitted_at: datetime
+    waiting_since: datetime
+    priority: int = 0
+    spot: SpotUse = SpotUse.AUTO
+    spot_wait: timedelta = timedelta(0)
+    max_price: float | None = None
+    allow: tuple[Scope, ...] = ()
+    deny: tuple[Scope, ...] = ()
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A scope that is avoided, by every job, until a time. `until` None: until something else lifts it.
+
+    `kind` is the provider error's kind, `preempted`, or `trial` while one job is finding out for all.
+    """
+
+    scope: Scope
+    kind: str
+    since: datetime
+    until: datetime | None
+    code: str = ""
+    message: str = ""
+
+
+class Market(Protocol):
+    """The market as one process sees it at one moment."""
+
+    @property
+    def offers(self) -> Iterable[Offer]:
+        """Everything that is for sale to us."""
+
+    @property
+    def observations(self) -> Mapping[str, float]:
+        """All that a policy remembers."""
+
+    def block_of(self, offer: Offer, now: datetime) -> Block | None:
+        """The block that keeps an offer from being tried now; the one that lasts longest if several do."""
+
+
+class Reason(StrEnum):
+    """Why an offer was passed over, in the order in which they are looked for."""
+
+    TOO_SMALL = "too_small"
+    WRONG_GPU = "wrong_gpu"
+    NOT_ALLOWED = "not_allowed"
+    SPOT_NOT_ALLOWED = "spot_not_allowed"
+    SPOT_ONLY = "spot_only"
+    RESERVED_NOT_ALLOWED = "reserved_not_allowed"
+    PRICE_UNKNOWN = "price_unknown"
+    PRICE_TOO_HIGH = "price_too_high"
+    WAITING_FOR_SPOT = "waiting_for_spot"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One offer and what a policy makes of it. `rank` counts from 1 among those that can be tried now."""
+
+    offer: Offer
+    rank: int | None = None
+    reason: Reason | None = None
+    detail: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Try these offers in this order, at most MAX_RANKED."""
+
+    offers: tuple[Offer, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Start an instance on one of these only to learn whether there is capacity."""
+
+    offers: tuple[Offer, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be tried now. `until` is the first moment at which that may change by itself."""
+
+    until: datetime | None
+    why: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The job is well where it is."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Start a replacement on one of these and let the running attempt go."""
+
+    offers: tuple[Offer, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The job should not go on."""
+
+    why: str
+
+
+Decision = Launch | Probe | Wait | Stay | Move | Stop
+
+
+def key_order(key: OfferKey) -> tuple[str, ...]:
+    """A total order among equals, so that the same input gives the same output."""
+    return (
+        key.provider,
+        key.account,
+        key.region,
+        key.zone,
+        key.instance_type,
+        key.capacity_type,
+        key.reservation or "",
+    )

@@ -1,0 +1,37 @@
+"""Writing events. In the transaction of whatever they tell of."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session
+
+from service.events.model import Event
+
+
+def record(
+    session: Session,
+    kind: str,
+    subject: str,
+    subject_id: str,
+    message: str,
+    *,
+    at: datetime,
+    job_id: str | None = None,
+    project_id: str | None = None,
+    **data: Any,
+) -> None:
+    """Add one event. `message` is a sentence for people; `data` holds the same as JSON values."""
+    session.add(
+        Event(
+            at=at,
+            kind=kind,
+            subject=subject,
+            subject_id=subject_id,
+            job_id=job_id,
+            project_id=project_id,
+            message=message,
+            data=data,
+        )
+    )

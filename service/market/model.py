@@ -1,0 +1,69 @@
+"""Tables: offers with their prices, and blocks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Field, Index, SQLModel
+
+from providers.vocabulary import CapacityType
+from service.db import Claimable, choice, document
+
+
+class OfferRow(SQLModel, table=True):
+    """An offer as last seen. `price_micros` in millionths of a USD per instance-hour; None is unknown."""
+
+    __tablename__ = "offer"
+    __table_args__ = (Index("offer_by_place", "provider", "account", "region"),)
+
+    id: str = Field(primary_key=True, max_length=255)
+    provider: str = Field(max_length=16)
+    account: str = Field(max_length=40)
+    region: str = Field(max_length=64)
+    zone: str = Field(max_length=64)
+    instance_type: str = Field(max_length=64)
+    capacity_type: CapacityType = Field(sa_type=choice(CapacityType))
+    reservation: str | None = Field(default=None, max_length=255)
+    price_micros: int | None = None
+    priced_at: datetime | None = None
+    price_source: str = Field(max_length=16)
+    subnet: str | None = Field(default=None, max_length=255)
+    type: dict[str, Any] = Field(sa_type=document())
+    seen_at: datetime
+
+
+class BlockRow(SQLModel, table=True):
+    """A scope that is avoided. `id` is a digest of kind and scope, so that one failure has one row.
+
+    After `until` it is remembered for a while: the first attempt there is a trial, alone (`trial_attempt`);
+    its success removes the row, its failure lengthens it. `repeats` counts failures in a row.
+    """
+
+    __tablename__ = "block"
+
+    id: str = Field(primary_key=True, max_length=64)
+    kind: str = Field(max_length=24)
+    scope: dict[str, str] = Field(sa_type=document())
+    code: str = Field(default="", max_length=128)
+    message: str = ""
+    since: datetime
+    until: datetime | None = Field(default=None, index=True)
+    repeats: int = 1
+    trial_attempt: str | None = Field(default=None, max_length=40)
+
+
+class Poll(Claimable, table=True):
+    """One place that is read again and again: `id` is `kind/provider/account/region`. Claimed while it is
+    being read, so that one process reads it at a time; due at `wake_at`.
+    """
+
+    id: str = Field(primary_key=True, max_length=160)
+    kind: str = Field(max_length=16)
+    provider: str = Field(max_length=16)
+    account: str = Field(max_length=40)
+    region: str = Field(max_length=64)
+    tried_at: datetime | None = None
+    succeeded_at: datetime | None = None
+    failures: int = 0
+    error: str | None = None

@@ -1,0 +1,17 @@
+"""Every table, so that migrations and tests see the whole schema."""
+
+from __future__ import annotations
+
+from sqlmodel import SQLModel
+
+from service.attempts import model as _attempts
+from service.blobs import model as _blobs
+from service.events import model as _events
+from service.instances import model as _instances
+from service.jobs import model as _jobs
+from service.logs import model as _logs
+from service.market import model as _market
+from service.projects import model as _projects
+
+metadata = SQLModel.metadata
+MODULES = (_attempts, _blobs, _events, _instances, _jobs, _logs, _market, _projects)

@@ -1,0 +1,127 @@
+"""The settings' shape. Where they come from and how they are reloaded is in `service.configuration`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from policies.model import RunClass
+from providers.config import AccountConfig, is_loopback
+
+Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=512)]
+
+
+class Part(BaseModel):
+    """Unknown keys are errors that name the key; settings do not change once they are read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Listen(Part):
+    """Where the API listens. `metrics_port`: /metrics on a listener of its own, without a token."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key are given together or not at all")
+        return self
+
+
+class Times(Part):
+    """How long things may take, in seconds.
+
+    heartbeat: how often an agent speaks. silent_after: when an agent that has not spoken counts as
+    unreachable. lost_after: when an unreachable instance that its cloud still calls running is given up.
+    boot: from acceptance until every node is ready. resend_within: how long a launch whose answer was lost may be sent
+    again. orphan_grace: how old an unknown instance must be before it is ended. avoid_after_preemption: how long
+    the place of a preemption is avoided for spot.
+    """
+
+    heartbeat: float = Field(default=15, ge=1, le=300)
+    silent_after: float = Field(default=60, ge=5, le=3600)
+    lost_after: float = Field(default=1800, ge=300, le=86400)
+    boot: float = Field(default=1200, ge=60, le=7200)
+    resend_within: float = Field(default=600, ge=0, le=3600)
+    orphan_grace: float = Field(default=900, ge=60, le=86400)
+    avoid_after_preemption: float = Field(default=900, ge=0, le=86400)
+    poll_offers: float = Field(default=300, ge=10, le=86400)
+    poll_instances: float = Field(default=60, ge=5, le=3600)
+    max_age_without_limit: float = Field(default=7 * 86400, ge=3600, le=90 * 86400)
+
+
+class Limits(Part):
+    """What is refused beyond. Bytes unless the name says otherwise."""
+
+    max_nodes: int = Field(default=64, ge=1, le=1024)
+    max_instances: int = Field(default=1000, ge=1)
+    max_body: int = Field(default=2 << 20, ge=1 << 16)
+    max_blob: int = Field(default=200 << 20, ge=1 << 20)
+    log_per_attempt: int = Field(default=256 << 20, ge=1 << 16)
+
+
+class Route(Part):
+    """Which policy decides for which jobs; the first route that matches is taken."""
+
+    policy: Literal["cheapest"] = "cheapest"
+    run_class: RunClass | None = Field(default=None, alias="class")
+    project: str | None = None
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Settings(Part):
+    """All settings. Durations in seconds; relative paths are relative to `data_dir`."""
+
+    data_dir: str = "./.corral"
+    database_url: str | None = None
+    storage_url: str | None = None
+    storage_options: dict[str, str] = Field(default_factory=dict)
+    deployment_id: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{2,38}[a-z0-9]$")
+    public_url: Url | None = None
+    public_ca: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    secret_key_file: str | None = None
+    agent_update_key_file: str | None = None
+    listen: Listen = Listen()
+    accounts: tuple[AccountConfig, ...] = ()
+    routes: tuple[Route, ...] = ()
+    times: Times = Times()
+    limits: Limits = Limits()
+    clock: str = Field(default="0:1", pattern=r"^[0-9.e+]+:[0-9.e+]+$")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _accounts_are_distinct(self) -> Self:
+        names = [(account.provider, account.name) for account in self.accounts]
+        twice = {f"{provider}/{name}" for provider, name in names if names.count((provider, name)) > 1}
+        if twice:
+            raise ValueError(f"accounts: {', '.join(sorted(twice))} is listed more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _agents_can_call(self) -> Self:
+        remote = [account.name for account in self.accounts if account.endpoint is None]
+        if self.public_url is None:
+            if remote:
+                raise ValueError(
+                    f"public_url is required: the agents of account {remote[0]} must reach this service"
+                )
+            return self
+        if self.public_url.startswith("http://") and not is_loopback(self.public_url):
+            raise ValueError("public_url: https is required unless it is a loopback address")
+        return self
+
+    @model_validator(mode="after")
+    def _clock_is_real_in_the_cloud(self) -> Self:
+        if self.clock.partition(":")[2] not in ("1", "1.0"):
+            real = [account.name for account in self.accounts if account.endpoint is None]
+            if real:
+                raise ValueError(f"clock: account {real[0]} is a real cloud; only the factor 1 is allowed")
+        return self
