@@ -1,4 +1,4 @@
-"""What every loop and route is given: time, chance, rows, clouds, bytes, and the way to run something elsewhere."""
+"""What every loop and route is given: time, chance, rows, clouds, bytes, a way to run something elsewhere."""
 
 from __future__ import annotations
 

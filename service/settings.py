@@ -39,9 +39,9 @@ class Times(Part):
 
     heartbeat: how often an agent speaks. silent_after: when an agent that has not spoken counts as
     unreachable. lost_after: when an unreachable instance that its cloud still calls running is given up.
-    boot: from acceptance until every node is ready. resend_within: how long a launch whose answer was lost may be sent
-    again. orphan_grace: how old an unknown instance must be before it is ended. avoid_after_preemption: how long
-    the place of a preemption is avoided for spot.
+    boot: from acceptance until every node is ready. resend_within: how long a launch whose answer was
+    lost may be sent again. orphan_grace: how old an unknown instance must be before it is ended.
+    avoid_after_preemption: how long the place of a preemption is avoided for spot.
     """
 
     heartbeat: float = Field(default=15, ge=1, le=300)
