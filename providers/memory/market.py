@@ -1,0 +1,139 @@
+"""What the cloud in memory sells: offers, how many of each there are, prices and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from providers.errors import ErrorKind, ProviderError
+from providers.memory.machines import Machine
+from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
+
+
+@dataclass(slots=True)
+class _Shelf:
+    offer: Offer
+    capacity: int | None
+    machines: list[Machine]
+
+
+class MemoryMarket:
+    """Capacity counts instances per offer, quotas count vCPUs per region, family and capacity type.
+
+    None is no limit in both.
+    """
+
+    def __init__(self) -> None:
+        self._shelves: dict[OfferKey, _Shelf] = {}
+        self._quotas: dict[tuple[str, str, CapacityType], int | None] = {}
+
+    def put(self, offer: Offer, capacity: int | None) -> None:
+        """Sell an offer, or change its price and capacity; instances of it stay."""
+        shelf = self._shelves.get(offer.key)
+        self._shelves[offer.key] = _Shelf(offer, capacity, shelf.machines if shelf else [])
+
+    def withdraw(self, key: OfferKey) -> None:
+        self._shelves.pop(key, None)
+
+    def set_capacity(self, key: OfferKey, capacity: int | None) -> None:
+        self._shelves[key].capacity = capacity
+
+    def set_price(self, key: OfferKey, price: float | None) -> None:
+        shelf = self._shelves[key]
+        shelf.offer = replace(shelf.offer, price=price)
+
+    def set_quota(self, region: str, family: str, capacity_type: CapacityType, vcpus: int | None) -> None:
+        self._quotas[region, family, capacity_type] = vcpus
+
+    def get(self, key: OfferKey) -> Offer | None:
+        shelf = self._shelves.get(key)
+        return shelf.offer if shelf else None
+
+    def zones(self, region: str) -> frozenset[str]:
+        return frozenset(key.zone for key in self._shelves if key.region == region)
+
+    def sold_in(self, region: str, now: datetime) -> list[Offer]:
+        """The region's offers with prices of now, in the order in which they were first put on sale."""
+        return [
+            replace(shelf.offer, priced_at=now)
+            for key, shelf in self._shelves.items()
+            if key.region == region
+        ]
+
+    def in_use(self, key: OfferKey, now: datetime) -> int:
+        """Instances of an offer that are not over."""
+        shelf = self._shelves[key]
+        shelf.machines = [machine for machine in shelf.machines if not machine.over(now)]
+        return len(shelf.machines)
+
+    def occupy(self, key: OfferKey, machines: Iterable[Machine]) -> None:
+        self._shelves[key].machines.extend(machines)
+
+    def refusal(self, key: OfferKey, nodes: int, now: datetime) -> ProviderError | None:
+        """Why so many more instances of an offer cannot be had now; None if they can. Raises ProviderError
+        (unsupported) for what is not sold at all.
+        """
+        shelf = self._shelves.get(key)
+        if shelf is None:
+            raise _not_sold(key)
+        return self._over_quota(shelf.offer, nodes, now) or self._out_of_stock(shelf, nodes, now)
+
+    def _over_quota(self, offer: Offer, nodes: int, now: datetime) -> ProviderError | None:
+        key, family = offer.key, offer.type.family
+        limit = self._quotas.get((key.region, family, key.capacity_type))
+        if limit is None:
+            return None
+        used = sum(
+            self.in_use(other, now) * shelf.offer.type.vcpus
+            for other, shelf in self._shelves.items()
+            if (other.region, shelf.offer.type.family, other.capacity_type)
+            == (key.region, family, key.capacity_type)
+        )
+        asked = nodes * offer.type.vcpus
+        if used + asked <= limit:
+            return None
+        return ProviderError(
+            ErrorKind.QUOTA,
+            f"{asked} more vCPUs with {used} of {limit} in use ({family}, {key.capacity_type}, {key.region})",
+            code="QuotaExceeded",
+            scope=Scope(
+                provider=key.provider,
+                account=key.account,
+                region=key.region,
+                family=family,
+                capacity_type=key.capacity_type,
+            ),
+        )
+
+    def _out_of_stock(self, shelf: _Shelf, nodes: int, now: datetime) -> ProviderError | None:
+        key = shelf.offer.key
+        if shelf.capacity is None or self.in_use(key, now) + nodes <= shelf.capacity:
+            return None
+        return ProviderError(
+            ErrorKind.CAPACITY,
+            f"no capacity for {nodes} of {key.instance_type} ({key.capacity_type}) in {key.zone}",
+            code="InsufficientCapacity",
+            scope=_exactly(key),
+        )
+
+
+def _exactly(key: OfferKey) -> Scope:
+    return Scope(
+        provider=key.provider,
+        account=key.account,
+        region=key.region,
+        zone=key.zone,
+        instance_type=key.instance_type,
+        capacity_type=key.capacity_type,
+        reservation=key.reservation,
+    )
+
+
+def _not_sold(key: OfferKey) -> ProviderError:
+    return ProviderError(
+        ErrorKind.UNSUPPORTED,
+        f"{key.instance_type} is not sold as {key.capacity_type} in {key.zone}",
+        code="Unsupported",
+        scope=_exactly(key),
+    )
