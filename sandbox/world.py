@@ -1,0 +1,322 @@
+"""The one truth behind the sandbox's three clouds: who runs where, what is left, what it costs, what is next."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from clock import Clock
+from sandbox.admission import Admission, Refusal, RefusalKind
+from sandbox.faults import Fault, FaultRule
+from sandbox.identity import Identity
+from sandbox.ledger import Ledger
+from sandbox.lifecycle import Lifecycle, Machines
+from sandbox.market import Market, Pool
+from sandbox.quotas import QuotaRow
+from sandbox.scenario import CapacityRule, Event, PriceRule, QuotaRule, Restore, Scenario, Timings
+from sandbox.script import Script
+from sandbox.timeline import Timeline
+from sandbox.vm import CapacityType, Vm
+
+__all__ = ["Fault", "FaultRule", "Machines", "QuotaRow", "Refusal", "RefusalKind", "Vm", "World"]
+
+
+class World:
+    """Market and instances of all three clouds. Thread-safe; time moves only in `tick`.
+
+    Every change that is due by the clock happens in `tick`, stamped with the time it was due, however late
+    the call. Vms that are handed out are live objects: read them, change nothing but `extra`.
+    """
+
+    def __init__(self, scenario: Scenario, clock: Clock, machines: Machines) -> None:
+        self.scenario = scenario
+        self.clock = clock
+        self.machines = machines
+        self.chance = random.Random(f"{scenario.seed}/chance")  # noqa: S311
+        self._lock = threading.RLock()
+        self._timeline = Timeline(clock)
+        self._vms: dict[tuple[str, str], Vm] = {}
+        self._by_key: dict[str, Vm] = {}
+        self._rules: list[FaultRule] = []
+        self._identity = Identity(scenario.seed)
+        self._ledger = Ledger()
+        self._market = Market(scenario, clock.now())
+        self._admission = Admission(self._market, self._vms, self._timeline)
+        self._lifecycle = Lifecycle(
+            scenario, self._timeline, self._market, self._ledger, machines, self.chance
+        )
+        self._script = Script(self)
+        self._script.add(scenario.events)
+        self._draw_prices_later()
+
+    # Time
+
+    def now(self) -> datetime:
+        """The sandbox's time, UTC; within an action of `after`, the time that it was due."""
+        with self._lock:
+            return self._timeline.now()
+
+    def timings(self, provider: str) -> Timings:
+        """How fast a provider is, in seconds of the sandbox's clock."""
+        return self.scenario.timings(provider)
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Have `action` called by the first `tick` after so many seconds, under the world's lock."""
+        with self._lock:
+            self._timeline.after(seconds, action)
+
+    def tick(self) -> None:
+        """Let everything happen that is due by now."""
+        with self._lock:
+            for vm in self.machines.powered_off():
+                self._lifecycle.power_off(vm)
+            self._timeline.run_due()
+
+    def next_due(self) -> float | None:
+        """Seconds until something is due (0: now), None while nothing is planned."""
+        with self._lock:
+            return self._timeline.next_due()
+
+    # Instances
+
+    def allocate(
+        self,
+        provider: str,
+        *,
+        region: str,
+        zone: str,
+        instance_type: str,
+        capacity_type: CapacityType,
+        names: Sequence[str],
+        token: str,
+        tags: Mapping[str, str],
+        user_data: str = "",
+        public_ip: bool = False,
+        max_price: float | None = None,
+        max_run_seconds: float | None = None,
+        poweroff: Literal["terminate", "stop"] = "terminate",
+        eviction: Literal["delete", "stop"] = "delete",
+        keep: Iterable[str] = (),
+        objects: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> list[Vm]:
+        """Make one instance per name, all or none; Refusal says why not.
+
+        zone: the catalogue's key. max_price: USD per hour that the caller pays for spot at most.
+        max_run_seconds: the cloud ends it so long after it began to run. poweroff, eviction, keep: see Vm.
+        objects: other id patterns for what comes with an instance, by kind (`{"nic": "{name}-nic0"}`). Each
+        instance gets its own copy of `tags` and `extra`.
+        """
+        with self._lock:
+            pool = Pool(provider, region, zone, instance_type, capacity_type)
+            now = self.now()
+            try:
+                self._admission.admit(pool, len(names), max_price)
+            except Refusal as refusal:
+                facts = {key: value for key, value in refusal.facts.items() if key != "provider"}
+                self._ledger.note(now, "refused", provider, kind=refusal.kind, token=token, **facts)
+                raise
+            visible_at = now + timedelta(seconds=self.timings(provider).list_lag_seconds)
+            made = [
+                Vm(
+                    provider=provider,
+                    id=self._identity.instance(provider),
+                    name=name,
+                    region=region,
+                    zone=zone,
+                    instance_type=instance_type,
+                    capacity_type=capacity_type,
+                    token=token,
+                    tags=dict(tags),
+                    user_data=user_data,
+                    private_ip=self._identity.private_ip(provider),
+                    public_ip=self._identity.public_ip() if public_ip else None,
+                    created_at=now,
+                    visible_at=visible_at,
+                    metadata_key=secrets.token_urlsafe(24),
+                    max_price=max_price,
+                    poweroff=poweroff,
+                    eviction=eviction,
+                    keep=frozenset(keep),
+                    extra=dict(extra or {}),
+                )
+                for name in names
+            ]
+            for vm in made:
+                self._enter(vm, objects or {}, max_run_seconds)
+            return made
+
+    def vm(self, provider: str, instance_id: str) -> Vm | None:
+        """The instance of that id, ended ones included."""
+        with self._lock:
+            return self._vms.get((provider, instance_id))
+
+    def vms(self, provider: str, predicate: Callable[[Vm], bool] = lambda vm: True) -> list[Vm]:
+        """Instances in the order they were made, ended ones included."""
+        with self._lock:
+            return [vm for vm in self._vms.values() if vm.provider == provider and predicate(vm)]
+
+    def all_vms(self) -> list[Vm]:
+        """Every instance of every provider, in the order they were made, ended ones included."""
+        with self._lock:
+            return list(self._vms.values())
+
+    def vm_of_key(self, metadata_key: str) -> Vm | None:
+        """The instance behind a path of the metadata server."""
+        with self._lock:
+            return self._by_key.get(metadata_key)
+
+    def terminate(self, vm: Vm, by: Literal["user", "instance"] = "user") -> None:
+        """Begin the end of an instance; nothing if it has begun. `instance`: its guest has shut down."""
+        with self._lock:
+            if by == "instance":
+                self._lifecycle.power_off(vm)
+            else:
+                self._lifecycle.end(vm, "user")
+
+    def preempt(self, vm: Vm, notice: bool = True, seconds: float | None = None) -> None:
+        """Take an instance back: after the provider's notice (or `seconds`), or at once without any."""
+        with self._lock:
+            self._lifecycle.preempt(vm, notice, seconds)
+
+    def acknowledge(self, vm: Vm) -> None:
+        """The guest agrees to the preemption that it has notice of: it happens now."""
+        with self._lock:
+            self._lifecycle.yield_now(vm)
+
+    def kill(self, vm: Vm, seen: bool = True) -> None:
+        """The host dies without a word. seen: whether the cloud notices that the instance is over."""
+        with self._lock:
+            self._lifecycle.kill(vm, seen)
+
+    def release(self, provider: str, kind: str, object_id: str) -> bool:
+        """Delete an object that is not an instance (a kept disk, a spot request); False if there is none."""
+        with self._lock:
+            done = self._ledger.gone(self.now(), provider, kind, object_id)
+            if done:
+                self._ledger.note(self.now(), "released", provider, kind=kind, id=object_id)
+            return done
+
+    def exists(self, provider: str, kind: str, object_id: str) -> bool:
+        """Whether an object was made and is not gone."""
+        with self._lock:
+            thing = self._ledger.things.get((provider, kind, object_id))
+            return thing is not None and thing.gone_at is None
+
+    # Market
+
+    def price(
+        self, provider: str, region: str, zone: str, instance_type: str, capacity_type: CapacityType
+    ) -> float | None:
+        """USD per hour now; None where it is not sold."""
+        with self._lock:
+            pool = Pool(provider, region, zone, instance_type, capacity_type)
+            return self._market.price(pool, self.now())
+
+    def free(
+        self, provider: str, region: str, zone: str, instance_type: str, capacity_type: CapacityType
+    ) -> int:
+        """How many more instances the pool can hold."""
+        with self._lock:
+            return self._admission.free(Pool(provider, region, zone, instance_type, capacity_type))
+
+    def quotas(self, provider: str, region: str) -> list[QuotaRow]:
+        """Limits and usage of a region; of the whole project with region `global`."""
+        with self._lock:
+            return self._admission.quotas(provider, region)
+
+    def set_capacity(self, rule: CapacityRule) -> None:
+        """Change what pools can hold; instances that run stay."""
+        with self._lock:
+            self._market.set_capacity(rule)
+            self._changed("capacity", rule.model_dump(exclude_none=True))
+
+    def set_price(self, rule: PriceRule) -> None:
+        """Change prices: running instances are billed so from now on, and go if it is above their bid."""
+        with self._lock:
+            self._market.set_price(rule)
+            self._changed("price", rule.model_dump(exclude_none=True))
+            self._lifecycle.reprice(self._vms.values())
+
+    def set_quota(self, rule: QuotaRule) -> None:
+        """Change a limit; instances that run stay."""
+        with self._lock:
+            self._market.set_quota(rule)
+            self._changed("quota", rule.model_dump())
+
+    def restore(self, order: Restore) -> None:
+        """Undo what was set since the start, as far as the order says."""
+        with self._lock:
+            self._market.restore(order)
+            if "fault" in order.what:
+                provider = order.where.provider
+                self._rules = [rule for rule in self._rules if provider not in (None, rule.provider)]
+            self._changed(
+                "restored", {**order.where.model_dump(exclude_none=True), "items": list(order.what)}
+            )
+            self._lifecycle.reprice(self._vms.values())
+
+    # Events, faults, book-keeping
+
+    def add_events(self, events: Iterable[Event]) -> None:
+        """Have more happen; `at` counts from now."""
+        with self._lock:
+            self._script.add(events)
+
+    def add_fault(self, rule: FaultRule) -> None:
+        """Have calls go wrong from now on."""
+        with self._lock:
+            self._rules.append(rule)
+
+    def fault(self, provider: str, call: str, params: Mapping[str, str]) -> Fault | None:
+        """The fault meant for this call, used up once. Faces ask for each API call, which also counts it."""
+        with self._lock:
+            self._ledger.calls[provider, call] += 1
+            for rule in self._rules:
+                if rule.take(provider, call, params):
+                    action = rule.fault.action
+                    self._ledger.note(self.now(), "fault", provider, call=call, action=action)
+                    return rule.fault
+            return None
+
+    def ledger(self) -> dict[str, Any]:
+        """Objects made and live by kind, what happened when, calls by name, and the bill."""
+        with self._lock:
+            return self._ledger.summary(self._vms.values(), self.now())
+
+    def _enter(self, vm: Vm, patterns: Mapping[str, str], max_run_seconds: float | None) -> None:
+        self._vms[vm.provider, vm.id] = vm
+        self._by_key[vm.metadata_key] = vm
+        spot = vm.capacity_type == "spot"
+        found = self._identity.objects(
+            vm.provider, vm.name, public_ip=vm.public_ip, spot=spot, names=patterns
+        )
+        vm.objects = {kind: [name] for kind, name in found.items()}
+        for kind, name in [("instance", vm.id), *found.items()]:
+            self._ledger.made(vm.created_at, vm, kind, name)
+        self._lifecycle.note("created", vm, token=vm.token)
+
+        def run() -> None:
+            if self._lifecycle.run(vm, max_run_seconds):
+                self._script.moved(vm, "running")
+
+        self._timeline.after(self._lifecycle.boot_seconds(vm), run)
+        self._script.moved(vm, "created")
+
+    def _changed(self, what: str, facts: dict[str, Any]) -> None:
+        self._ledger.note(self.now(), what, facts.pop("provider", "*"), **facts)
+
+    def _draw_prices_later(self) -> None:
+        moves = self.scenario.spot_prices
+        if moves is None:
+            return
+
+        def draw() -> None:
+            self._lifecycle.reprice(self._vms.values())
+            self._draw_prices_later()
+
+        self._timeline.after(moves.every_seconds, draw)
