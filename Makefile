@@ -28,7 +28,7 @@ $(VENV)/.ok: requirements/dev.txt pyproject.toml | $(UV)
 
 LOCK := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 lock: $(UV) ## resolve requirements/*.in into hashed requirements/*.txt
-	cd requirements && for name in uv agent service dev; do ../$(LOCK) $$name.in -o $$name.txt; done
+	cd requirements && for name in uv build agent service dev; do ../$(LOCK) $$name.in -o $$name.txt; done
 
 demo: install ## the main job, end to end, on three local clouds
 	$(BIN)/corral demo

@@ -1,0 +1,187 @@
+"""The service over HTTP, for the command line: JSON in and out, every failure a CommandError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from service.cli.connection import Connection
+from service.cli.failure import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 30.0
+UPLOAD_SECONDS = 600.0
+PAGE = 100
+_CHUNK = 1 << 20
+
+Params = Mapping[str, str | int | bool | None]
+
+
+class Client:
+    """One connection to the service. Use as a context manager."""
+
+    def __init__(self, connection: Connection, *, transport: httpx.BaseTransport | None = None) -> None:
+        import httpx
+
+        from providers.config import is_loopback
+
+        self._connection = connection
+        headers = {"Accept": "application/json"}
+        if connection.token:
+            headers["Authorization"] = f"Bearer {connection.token}"
+        self._http = httpx.Client(
+            base_url=connection.url,
+            headers=headers,
+            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            transport=transport,
+            trust_env=not is_loopback(connection.url),  # a proxy is never asked for this machine
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """The answer's JSON."""
+        return self._call("GET", path, params=_given(params))
+
+    def post(
+        self,
+        path: str,
+        body: Any = None,
+        *,
+        params: Params | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send JSON, return the answer's JSON (None if it is empty)."""
+        return self._call("POST", path, json=body, params=_given(params), headers=headers)
+
+    def put(self, path: str, body: Any, *, params: Params | None = None) -> Any:
+        """Send JSON, return the answer's JSON."""
+        return self._call("PUT", path, json=body, params=_given(params))
+
+    def delete(self, path: str, params: Params | None = None) -> Any:
+        """Return the answer's JSON."""
+        return self._call("DELETE", path, params=_given(params))
+
+    def pages(self, path: str, params: Params | None = None, *, limit: int | None = None) -> Iterator[Any]:
+        """Every item of a list, page by page, at most `limit`."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = self.get(path, {**(params or {}), "limit": size, "cursor": cursor})
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+            left = None if left is None else left - size
+
+    def upload(self, path: str, file: Path, params: Params | None = None) -> Any:
+        """PUT a file's bytes, read as they are sent."""
+        content = _chunks(file)
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
+        return self._call(
+            "PUT", path, content=content, params=_given(params), headers=headers, timeout=UPLOAD_SECONDS
+        )
+
+    @contextmanager
+    def stream(self, path: str, params: Params | None = None) -> Iterator[Iterator[bytes]]:
+        """The answer's bytes as they come, until the service ends the answer. May be silent for long."""
+        import httpx
+
+        with self._translated():
+            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+            with self._http.stream("GET", path, params=_given(params), timeout=timeout) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise failure_of(answer)
+                yield answer.iter_bytes()
+
+    def _call(self, method: str, path: str, **options: Any) -> Any:
+        with self._translated():
+            answer = self._http.request(method, path, **options)
+            if answer.is_error:
+                raise failure_of(answer)
+            if not answer.content:
+                return None
+            try:
+                return answer.json()
+            except ValueError as error:
+                raise CommandError(f"{self._connection.url} answered, but not as Corral does") from error
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        import httpx
+
+        url = self._connection.url
+        try:
+            yield
+        except httpx.InvalidURL as error:
+            raise CommandError(f"url {url}: {error}", ExitCode.USAGE) from error
+        except httpx.TimeoutException as error:
+            raise CommandError(f"{url} does not answer in time", ExitCode.UNREACHABLE) from error
+        except httpx.ConnectError as error:
+            hint = f"{url} is not reachable ({error}); is `corral serve` running there?"
+            raise CommandError(hint, ExitCode.UNREACHABLE) from error
+        except httpx.TransportError as error:
+            raise CommandError(f"{url}: the connection broke ({error})", ExitCode.UNREACHABLE) from error
+
+
+def failure_of(answer: httpx.Response) -> CommandError:
+    """The one line that an answer of 4xx or 5xx means to a person."""
+    status = answer.status_code
+    text = _problem(answer)
+    if status in (401, 403):
+        hint = "; log in with `corral login`" if status == 401 else ""
+        return CommandError(f"{text}{hint}", ExitCode.AUTH)
+    if status in (502, 503, 504):
+        return CommandError(f"the service is not ready: {text}", ExitCode.UNREACHABLE)
+    if status >= 500:
+        return CommandError(f"the service failed: {text}", ExitCode.FAILED)
+    return CommandError(text, ExitCode.REFUSED)
+
+
+def _problem(answer: httpx.Response) -> str:
+    try:
+        problem = answer.json()
+        title = str(problem.get("title") or "")
+        detail = str(problem.get("detail") or "")
+        fields = problem.get("errors") or ()
+        parts = [_field(field) for field in fields] or [detail or title]
+        return "; ".join(part for part in parts if part) or f"HTTP {answer.status_code}"
+    except (ValueError, AttributeError, TypeError, KeyError):
+        return f"HTTP {answer.status_code} {answer.reason_phrase}".strip()
+
+
+def _field(error: Mapping[str, Any]) -> str:
+    allowed = error.get("allowed")
+    if isinstance(allowed, list):
+        allowed = ", ".join(str(value) for value in allowed)
+    text = f"{error.get('field') or 'request'}: {error.get('message') or error.get('detail') or ''}"
+    return f"{text} (allowed: {allowed})" if allowed else text
+
+
+def _given(params: Params | None) -> dict[str, str]:
+    texts = {True: "true", False: "false"}
+    return {
+        name: texts[value] if isinstance(value, bool) else str(value)
+        for name, value in (params or {}).items()
+        if value is not None
+    }
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            yield chunk
