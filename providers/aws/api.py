@@ -1,0 +1,186 @@
+"""Every call to AWS goes through here: spaced out, counted by no one but the vendor, its errors translated.
+
+`read` and `pages` try again after throttling and server errors; `write` sends once and only once, and is
+told by its caller whether it creates instances.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
+
+from clock import Clock
+from providers.aws.errors import from_exception
+from providers.aws.session import Clients
+from providers.config import AccountConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.rate_limit import Rate, RateLimiter
+from providers.vocabulary import Scope
+
+# EC2's own buckets per account, region and action: RunInstances 5 and 2/s, TerminateInstances 100 and 5/s,
+# Describe* 100 and 20/s, other changes 50 and 5/s. [EC2 developer guide, "Request throttling"] Ours leave
+# half of that to others.
+RATES = {
+    "run_instances": Rate(1, burst=4),
+    "terminate_instances": Rate(3, burst=20),
+    "cancel_spot_instance_requests": Rate(3, burst=10),
+    "get_products": Rate(5, burst=5),
+}
+DEFAULT_RATE = Rate(10, burst=20)
+
+READ_ATTEMPTS = 5
+READ_REAL_SECONDS = 90  # sockets time out in real seconds, whatever the clock's factor
+BACK_OFF_SECONDS, BACK_OFF_CEILING = 1.0, 30.0
+MAX_PAGES = 500
+
+AGAIN = frozenset({ErrorKind.THROTTLED, ErrorKind.TRANSIENT})
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRetrievalError"})
+
+
+class Api:
+    """The account's calls. Clients are made on first use; `close` lets go of them and of all who wait."""
+
+    def __init__(
+        self,
+        config: AccountConfig,
+        clock: Clock,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        chance: random.Random | None = None,
+        machine_time: Callable[[], float] = time.time,
+    ) -> None:
+        self.account = Scope(provider=config.provider, account=config.name)
+        self._clock = clock
+        self._clients = Clients(config, environment)
+        self._limiter = RateLimiter(clock, RATES, DEFAULT_RATE, scope=self.account)
+        self._chance = chance or random.Random()  # noqa: S311  (it spreads retries, it guards nothing)
+        self._machine_time = machine_time
+        self._closing = threading.Event()
+
+    def read(
+        self, service: str, region: str, action: str, subject: Scope | None = None, **parameters: Any
+    ) -> dict[str, Any]:
+        """Call something that changes nothing, up to READ_ATTEMPTS times."""
+        about = subject or self.subject(region)
+
+        def attempt() -> dict[str, Any]:
+            return self._send(service, region, action, about, parameters, launches=False)
+
+        answer: dict[str, Any] = self._retrying()(attempt)
+        return answer
+
+    def pages(
+        self,
+        service: str,
+        region: str,
+        action: str,
+        key: str,
+        subject: Scope | None = None,
+        **parameters: Any,
+    ) -> Iterator[Any]:
+        """The items under `key` of all pages of a read. An empty NextToken is the last page's, too."""
+        token: dict[str, str] = {}
+        for _ in range(MAX_PAGES):
+            page = self.read(service, region, action, subject, **parameters, **token)
+            yield from page.get(key, ())
+            if not page.get("NextToken"):
+                return
+            token = {"NextToken": page["NextToken"]}
+        message = f"{action} in {region} did not end after {MAX_PAGES} pages"
+        raise ProviderError(ErrorKind.UNKNOWN, message, scope=self.subject(region))
+
+    def write(
+        self,
+        service: str,
+        region: str,
+        action: str,
+        subject: Scope | None = None,
+        *,
+        launches: bool = False,
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Send one request, once. launches: it creates instances, so an unclear end is ambiguous."""
+        about = subject or self.subject(region)
+        return self._send(service, region, action, about, parameters, launches=launches)
+
+    def repeat(self, call: Callable[[], None]) -> None:
+        """Try a change that is safe to repeat as often as a read."""
+        self._retrying()(call)
+
+    def subject(self, region: str) -> Scope:
+        """What a call that is about no offer is about."""
+        return Scope(provider=self.account.provider, account=self.account.account, region=region)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._limiter.close()
+        self._clients.close()
+
+    def _send(
+        self,
+        service: str,
+        region: str,
+        action: str,
+        subject: Scope,
+        parameters: Mapping[str, Any],
+        *,
+        launches: bool,
+    ) -> dict[str, Any]:
+        self._limiter.take(region, action)
+        client = self._client(service, region, subject)
+        try:
+            return self._call(client, action, subject, parameters, launches)
+        except ProviderError as error:
+            if error.code not in EXPIRED:
+                raise
+        # Refused because the credentials ran out: nothing happened, and new ones may be at hand.
+        self._clients.renew(client)
+        client = self._client(service, region, subject)
+        return self._call(client, action, subject, parameters, launches)
+
+    def _client(self, service: str, region: str, subject: Scope) -> Any:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            return self._clients.get(service, region)
+        except BotoCoreError as error:
+            raise from_exception(error, subject) from error
+
+    def _call(
+        self, client: Any, action: str, subject: Scope, parameters: Mapping[str, Any], launches: bool
+    ) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        try:
+            answer: dict[str, Any] = getattr(client, action)(**parameters)
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            raise from_exception(error, subject, launches=launches, now=self._machine_time()) from error
+        return answer
+
+    def _retrying(self) -> Retrying:
+        return Retrying(
+            stop=stop_after_attempt(READ_ATTEMPTS) | stop_after_delay(timedelta(seconds=READ_REAL_SECONDS)),
+            wait=self._back_off,
+            retry=retry_if_exception(lambda e: isinstance(e, ProviderError) and e.kind in AGAIN),
+            sleep=self._sleep,
+            reraise=True,
+        )
+
+    def _back_off(self, state: RetryCallState) -> float:
+        """Full jitter, unless the vendor said how long. [AWS Builders' Library, "Timeouts, retries ..."]"""
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, ProviderError) and error.retry_after is not None:
+            return error.retry_after
+        ceiling = min(BACK_OFF_CEILING, BACK_OFF_SECONDS * 2 ** (state.attempt_number - 1))
+        return self._chance.uniform(0, ceiling)
+
+    def _sleep(self, seconds: float) -> None:
+        self._clock.wait(self._closing, seconds)
