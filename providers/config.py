@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ipaddress import ip_address
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from providers.regions import canonical_region
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
@@ -69,6 +71,22 @@ class AccountConfig(_Strict):
     allowed_types: tuple[str, ...] = ()
     probes: bool = False
     max_concurrent_calls: int = Field(default=8, ge=1, le=64)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _regions_by_the_clouds_names(cls, data: Any) -> Any:
+        """A list of names will do for `regions`; names are trimmed and brought to the cloud's spelling."""
+        if not isinstance(data, dict) or not isinstance(data.get("regions"), (list, tuple, dict)):
+            return data
+        given, provider = data["regions"], str(data.get("provider"))
+        pairs = given.items() if isinstance(given, dict) else ((name, {}) for name in given)
+        regions: dict[str, Any] = {}
+        for name, region in pairs:
+            known = canonical_region(provider, str(name))
+            if isinstance(given, dict) and known in regions:
+                raise ValueError(f"regions: {known} is given twice")
+            regions[known] = region or {}
+        return {**data, "regions": regions}
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

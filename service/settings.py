@@ -57,12 +57,19 @@ class Times(Part):
 
 
 class Limits(Part):
-    """What is refused beyond. Bytes unless the name says otherwise."""
+    """What is refused beyond. Bytes unless the name says otherwise.
+
+    max_spec: a job's spec as it is sent; larger than what one may hold, so that the reply can name the field
+    that is too large. streams: log streams open at once; streams_per_token: of these, with one token.
+    """
 
     max_nodes: int = Field(default=64, ge=1, le=1024)
     max_instances: int = Field(default=1000, ge=1)
     max_body: int = Field(default=2 << 20, ge=1 << 16)
+    max_spec: int = Field(default=16 << 20, ge=1 << 16)
     max_blob: int = Field(default=200 << 20, ge=1 << 20)
+    streams: int = Field(default=500, ge=1, le=10_000)
+    streams_per_token: int = Field(default=250, ge=1, le=10_000)
     log_per_attempt: int = Field(default=256 << 20, ge=1 << 16)
 
 
@@ -77,12 +84,17 @@ class Route(Part):
 
 
 class Settings(Part):
-    """All settings. Durations in seconds; relative paths are relative to `data_dir`."""
+    """All settings. Durations in seconds; relative paths are relative to `data_dir`.
+
+    stores: options of the stores that jobs may name in `checkpoint.to`, by URL prefix; the longest that fits
+    is taken. An option's value is written as it is, or as `env:NAME` or `file:PATH`, where it is read.
+    """
 
     data_dir: str = "./.corral"
     database_url: str | None = None
     storage_url: str | None = None
     storage_options: dict[str, str] = Field(default_factory=dict)
+    stores: dict[str, dict[str, str]] = Field(default_factory=dict)
     deployment_id: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{2,38}[a-z0-9]$")
     public_url: Url | None = None
     public_ca: str | None = None
@@ -116,6 +128,25 @@ class Settings(Part):
             return self
         if self.public_url.startswith("http://") and not is_loopback(self.public_url):
             raise ValueError("public_url: https is required unless it is a loopback address")
+        if self.public_url.startswith("https://") and remote and not self._ends_tls:
+            raise ValueError(
+                "public_url: for https give listen.tls_cert and listen.tls_key, or the addresses of the "
+                "reverse proxy in trusted_proxies"
+            )
+        return self
+
+    @property
+    def _ends_tls(self) -> bool:
+        return self.listen.tls_cert is not None or bool(self.trusted_proxies)
+
+    @model_validator(mode="after")
+    def _tokens_stay_private(self) -> Self:
+        host = f"[{self.listen.host}]" if ":" in self.listen.host else self.listen.host
+        if not is_loopback(f"http://{host}") and not self._ends_tls:
+            raise ValueError(
+                f"listen.host: on {self.listen.host} tokens would cross the network in clear; give "
+                "listen.tls_cert and listen.tls_key, or the reverse proxy's addresses in trusted_proxies"
+            )
         return self
 
     @model_validator(mode="after")
