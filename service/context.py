@@ -38,6 +38,7 @@ class ObjectStore(Protocol):
 class Context:
     """One process's view. `settings` is replaced as a whole on reload; read it where it is used.
 
+    `service_url` is what agents call, `service_ca` the PEM they trust for it where that is private.
     `deployment_key` signs claim codes. `owner` names this process in claims. `wake` asks a loop to run now:
     a lost call costs a little time, never correctness. `stopping` is set when no new launch may be sent.
     """
@@ -48,12 +49,14 @@ class Context:
     settings: Settings
     deployment_id: str
     deployment_key: bytes
+    service_url: str
     store: ObjectStore
     submit: Submit
     wake: Callable[[str], None]
     owner: str
     providers: Mapping[tuple[str, str], Provider] = field(default_factory=dict)
     stopping: Callable[[], bool] = lambda: False
+    service_ca: str | None = None
 
     def now(self) -> datetime:
         """The time, UTC."""

@@ -16,8 +16,8 @@ class Attempt(Claimable, table=True):
     """One try to run a job on one offer; a gang is one offer, so one zone and one size.
 
     `request` is the exact LaunchRequest, committed before it is sent. Deadlines are absolute: they survive a
-    restart. `may_start_at` is set when all nodes are ready and nobody else may write. Prices are in
-    millionths of a USD per instance-hour.
+    restart. `proved_at`: when the cloud was seen to have the capacity. `may_start_at`: when all nodes were
+    ready and nobody else might write. Prices are in millionths of a USD per instance-hour.
     """
 
     __table_args__ = (
@@ -53,6 +53,7 @@ class Attempt(Claimable, table=True):
     sends: int = 0
     unseen_since: datetime | None = None
     accepted_at: datetime | None = None
+    proved_at: datetime | None = None
     launch_deadline: datetime | None = None
     boot_deadline: datetime | None = None
     may_start_at: datetime | None = None

@@ -1,0 +1,46 @@
+"""Booking what attempts cost: one charge per attempt and instance, opened and closed with its life."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlmodel import Session, col, select
+
+from service.attempts.model import Attempt, AttemptInstance, Charge
+from service.instances.model import Instance
+from service.jobs.model import Job
+
+
+def open_charge(session: Session, instance: Instance, now: datetime) -> None:
+    """The cloud began to bill an instance: book its attempt's price from now on, once."""
+    attempt = session.exec(
+        select(Attempt)
+        .join(AttemptInstance, col(AttemptInstance.attempt_id) == col(Attempt.id))
+        .where(AttemptInstance.instance_id == instance.id)
+        .order_by(col(Attempt.planned_at).desc())
+    ).first()
+    if attempt is None or _charges(session, instance.id):
+        return
+    job = session.get_one(Job, attempt.job_id)
+    session.add(
+        Charge(
+            attempt_id=attempt.id,
+            instance_id=instance.id,
+            starts=now,
+            job_id=job.id,
+            project_id=job.project_id,
+            price_micros=attempt.price_micros,
+        )
+    )
+
+
+def close_charge(session: Session, instance: Instance, now: datetime) -> None:
+    """The cloud stopped billing an instance."""
+    for charge in _charges(session, instance.id):
+        if charge.ends is None:
+            charge.ends = now
+            session.add(charge)
+
+
+def _charges(session: Session, instance_id: str) -> list[Charge]:
+    return list(session.exec(select(Charge).where(Charge.instance_id == instance_id)).all())

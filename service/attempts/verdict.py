@@ -1,0 +1,201 @@
+"""What an attempt's facts call for: one pure decision, the first rule that holds.
+
+Unreachable is no verdict: an instance that its cloud still calls running is left alone until `lost_after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from providers.vocabulary import EndReason
+from providers.vocabulary import InstanceState as CloudState
+from service.attempts.model import Attempt
+from service.attempts.outcome import EXITS, Ended
+from service.instances.model import AgentState, Instance
+from service.settings import Times
+from service.states import AttemptState, InstanceState
+
+REPORT_SLACK = timedelta(seconds=10)
+"""How long after a drain's deadline a last report may still be on its way."""
+
+STARTED = (AgentState.RUNNING, AgentState.DRAINING, AgentState.EXITED)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The attempt is over."""
+
+    ended: Ended
+    message: str
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The job is to be told, to checkpoint and to stop by `deadline`."""
+
+    ended: Ended
+    message: str
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """All nodes are ready and nobody else writes: the job may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All nodes have started the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Nothing to do before `until`; None: before something happens."""
+
+    until: datetime | None
+
+
+Verdict = End | Drain | Start | Run | Keep
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the decision rests on. `predecessor_until`: until when an earlier
+    attempt may still write; None if none may."""
+
+    attempt: Attempt
+    instances: Sequence[Instance]
+    cancelled: bool
+    predecessor_until: datetime | None
+    grace: timedelta
+    times: Times
+
+
+def decide(facts: Facts, now: datetime) -> Verdict:
+    """The step that an attempt in `booting`, `running` or `draining` takes now."""
+    finished = _finished(facts)
+    if finished is not None:
+        return finished
+    if facts.attempt.state is AttemptState.DRAINING:
+        return _draining(facts, now)
+    gone = _gone(facts, now)
+    if gone is not None:
+        return gone
+    told = _told_to_stop(facts, now)
+    if told is not None:
+        return told
+    return _booting(facts, now) if facts.attempt.state is AttemptState.BOOTING else _running(facts, now)
+
+
+def _finished(facts: Facts) -> End | None:
+    """Every node ended well; or one did not, which ends them all."""
+    exits = [instance for instance in facts.instances if instance.exit_at is not None]
+    well = [instance for instance in exits if instance.exit_reason == "exited" and instance.exit_code == 0]
+    if len(well) == len(facts.instances):
+        return End(Ended.SUCCEEDED, "every node ended with exit code 0", 0)
+    bad = [instance for instance in exits if instance not in well and instance.exit_reason not in _TOLD]
+    if not bad:
+        return None
+    first = min(bad, key=lambda instance: (instance.exit_at, instance.node))
+    if first.exit_reason == "exited" and facts.attempt.state is AttemptState.DRAINING:
+        return None  # it was told to stop: how it stopped is no failure of its own
+    ended = EXITS.get(first.exit_reason or "", Ended.FAILED)
+    how = (
+        f"exit code {first.exit_code}" if first.exit_code is not None else first.exit_reason or "no exit code"
+    )
+    detail = f": {first.exit_detail}" if first.exit_detail else ""
+    return End(ended, f"rank {first.node} ended with {how}{detail}", first.exit_code)
+
+
+_TOLD = frozenset({"preempted", "stopped"})
+
+
+def _draining(facts: Facts, now: datetime) -> Verdict:
+    attempt = facts.attempt
+    ended = Ended(attempt.drain_reason or Ended.PREEMPTED)
+    if all(_silent(instance) for instance in facts.instances):
+        return End(ended, f"{ended}: every node has stopped")
+    deadline = (attempt.drain_deadline or now) + REPORT_SLACK
+    if now >= deadline:
+        return End(ended, f"{ended}: its time is over")
+    return Keep(deadline)
+
+
+def _silent(instance: Instance) -> bool:
+    return instance.exit_at is not None or instance.state is InstanceState.TERMINATED
+
+
+def _gone(facts: Facts, now: datetime) -> End | None:
+    """One node that is over, or lost, ends the attempt: a gang is all or nothing."""
+    booting = facts.attempt.state is AttemptState.BOOTING
+    for instance in facts.instances:
+        if instance.state in (InstanceState.TERMINATING, InstanceState.TERMINATED):
+            return _over(facts, instance)
+        if instance.cloud_state in (CloudState.STOPPED, CloudState.STOPPING):
+            return End(Ended.LOST, f"rank {instance.node}: its instance was stopped")
+        seen = instance.agent_seen_at
+        if not booting and seen is not None and now - seen >= timedelta(seconds=facts.times.lost_after):
+            return End(Ended.LOST, f"rank {instance.node}: unreachable for {facts.times.lost_after:.0f} s")
+    return None
+
+
+def _over(facts: Facts, instance: Instance) -> End:
+    if facts.attempt.error_kind is not None:
+        return End(
+            Ended.REFUSED, f"{facts.attempt.error_kind}: {facts.attempt.error_code or 'the cloud gave up'}"
+        )
+    if instance.cloud_end_reason is EndReason.PREEMPTED:
+        return End(Ended.PREEMPTED, f"rank {instance.node}: taken back by {instance.provider}")
+    if instance.cloud_end_reason is EndReason.CAPACITY:
+        return End(Ended.REFUSED, f"rank {instance.node}: no capacity after all")
+    why = instance.cloud_end_reason or "unknown reason"
+    return End(Ended.LOST, f"rank {instance.node}: its instance is over ({why})")
+
+
+def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
+    attempt = facts.attempt
+    if facts.cancelled:
+        if attempt.state is AttemptState.BOOTING and attempt.may_start_at is None:
+            return End(Ended.CANCELLED, "cancelled before it ran")
+        return Drain(Ended.CANCELLED, "cancelled", now + facts.grace)
+    noticed = [instance for instance in facts.instances if instance.notice_at is not None]
+    if noticed:
+        deadlines = [instance.notice_deadline for instance in noticed if instance.notice_deadline is not None]
+        ranks = ", ".join(str(instance.node) for instance in noticed)
+        return Drain(Ended.PREEMPTED, f"notice for rank {ranks}", min(deadlines, default=now + facts.grace))
+    if attempt.run_deadline is not None and now >= attempt.run_deadline:
+        return Drain(Ended.MAX_DURATION, "max_duration is reached", now + facts.grace)
+    return None
+
+
+def _booting(facts: Facts, now: datetime) -> Verdict:
+    attempt = facts.attempt
+    if all(instance.agent_state in STARTED for instance in facts.instances):
+        return Run()
+    if attempt.boot_deadline is not None and now >= attempt.boot_deadline:
+        late = [str(i.node) for i in facts.instances if i.agent_state is None]
+        which = f"rank {', '.join(late)} never spoke" if late else "not every node was ready"
+        return End(Ended.BOOT_FAILED, f"{which} within {facts.times.boot:.0f} s")
+    ready = all(instance.agent_state is AgentState.READY for instance in facts.instances)
+    if ready and attempt.may_start_at is None:
+        return Start() if facts.predecessor_until is None else Keep(facts.predecessor_until)
+    return Keep(attempt.boot_deadline)
+
+
+def _running(facts: Facts, now: datetime) -> Verdict:
+    limits = [
+        instance.agent_seen_at + timedelta(seconds=facts.times.silent_after)
+        for instance in facts.instances
+        if instance.agent_seen_at is not None and instance.reachable
+    ]
+    limits += [
+        instance.agent_seen_at + timedelta(seconds=facts.times.lost_after)
+        for instance in facts.instances
+        if instance.agent_seen_at is not None
+    ]
+    if facts.attempt.run_deadline is not None:
+        limits.append(facts.attempt.run_deadline)
+    return Keep(min(limits, default=None))

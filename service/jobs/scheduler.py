@@ -1,0 +1,142 @@
+"""The scheduler: for each job that wants capacity, ask its policy and write the intent.
+
+Jobs are looked at by priority, then age, and none holds up the others: what cannot be tried is a matter of
+the offer, so back-off belongs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from types import ModuleType
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from policies import cheapest
+from policies.model import Decision, Launch, Wait
+from providers.vocabulary import Offer
+from service.attempts.model import Attempt
+from service.attempts.plan import NotPlanned, plan_attempt
+from service.context import Context
+from service.events.record import record
+from service.jobs.model import Job
+from service.jobs.view import policy_job
+from service.market.snapshot import MarketSnapshot, offers_version, read_offers, snapshot
+from service.settings import Settings
+from service.states import JobState
+
+POLICIES: dict[str, ModuleType] = {"cheapest": cheapest}
+WANTING = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+LOOK_AGAIN = timedelta(seconds=60)
+BATCH = 500
+
+
+def policy_for(settings: Settings, job: Job) -> ModuleType:
+    """The policy of the first route that matches the job; `cheapest` where none does."""
+    for route in settings.routes:
+        class_fits = route.run_class is None or route.run_class is job.run_class
+        if class_fits and route.project in (None, job.project_id):
+            return POLICIES[route.policy]
+    return cheapest
+
+
+class Scheduler:
+    """Keeps the offers it has read until they change."""
+
+    def __init__(self) -> None:
+        self._offers: Sequence[Offer] = ()
+        self._version: tuple[int, datetime | None] = (0, None)
+
+    def step(self, ctx: Context) -> datetime | None:
+        """Decide for every job that is due; when the next one is."""
+        if ctx.stopping():
+            return None
+        now = ctx.now()
+        due = ctx.database.read(lambda session: _due(session, now))
+        if due:
+            market = ctx.database.read(lambda session: self._snapshot(session, now))
+            planned = [_schedule(ctx, job, market) for job in due]
+            if any(planned):
+                ctx.wake("launcher")
+        return ctx.database.read(_next_due)
+
+    def _snapshot(self, session: Session, now: datetime) -> MarketSnapshot:
+        version = offers_version(session)
+        if version != self._version:
+            self._offers, self._version = read_offers(session), version
+        return snapshot(session, now, self._offers)
+
+
+def _due(session: Session, now: datetime) -> Sequence[Job]:
+    statement = select(Job).where(col(Job.state).in_(WANTING), col(Job.wake_at) <= now)
+    order = (col(Job.priority).desc(), col(Job.submitted_at), col(Job.id))
+    return session.exec(statement.order_by(*order).limit(BATCH)).all()
+
+
+def _next_due(session: Session) -> datetime | None:
+    return session.exec(select(func.min(Job.wake_at)).where(col(Job.state).in_(WANTING))).one()
+
+
+def _schedule(ctx: Context, job: Job, market: MarketSnapshot) -> bool:
+    decision: Decision = policy_for(ctx.settings, job).decide(policy_job(job), market, ctx.now())
+    if isinstance(decision, Launch):
+        refusals = []
+        for offer in decision.offers:
+            result = _plan(ctx, job.id, offer)
+            if isinstance(result, Attempt):
+                market.note_planned(offer.key)
+                return True
+            refusals.append(result)
+            if result.final:
+                break
+        decision = _nothing_left(refusals, ctx.now())
+    _note_wait(ctx, job.id, decision)
+    return False
+
+
+def _plan(ctx: Context, job_id: str, offer: Offer) -> Attempt | NotPlanned:
+    return ctx.database.write(lambda session: plan_attempt(session, ctx, job_id, offer))
+
+
+def _nothing_left(refusals: Sequence[NotPlanned], now: datetime) -> Wait:
+    """What the snapshot promised was gone under lock: look again soon."""
+    return Wait(now + timedelta(seconds=1), refusals[-1].why if refusals else "no offer was left")
+
+
+def _note_wait(ctx: Context, job_id: str, decision: Decision) -> None:
+    def note(session: Session) -> None:
+        now = ctx.now()
+        job = session.exec(select(Job).where(Job.id == job_id).with_for_update()).first()
+        if job is None or job.state not in WANTING:
+            return
+        told = _as_document(decision)
+        if told.get("why") != job.decision.get("why") or told.get("counts") != job.decision.get("counts"):
+            record(
+                session,
+                "job_waiting",
+                "job",
+                job.id,
+                f"waiting: {told['why']}",
+                at=now,
+                job_id=job.id,
+                project_id=job.project_id,
+                **told,
+            )
+        until = decision.until if isinstance(decision, Wait) else None
+        job.wake_at = min(until or now + LOOK_AGAIN, now + LOOK_AGAIN)
+        job.decision = told
+        session.add(job)
+
+    ctx.database.write(note)
+
+
+def _as_document(decision: Decision) -> dict[str, Any]:
+    until = decision.until if isinstance(decision, Wait) else None
+    return {
+        "kind": type(decision).__name__.lower(),
+        "why": decision.why,
+        "until": until.isoformat() if until else None,
+        "counts": dict(decision.counts) if isinstance(decision, Wait) else {},
+    }

@@ -1,0 +1,139 @@
+"""Blocks: what is avoided, until when, and how one job finds out for all that it is over.
+
+A failure blocks its scope for a time that grows with repeats. When the time is over the row is remembered:
+the next attempt there is a trial, alone. Its success removes every block that covers the offer, its failure
+blocks again for longer. So at most one create is sent per scope and lifetime, however many jobs wait.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import orjson
+from sqlalchemy import delete, update
+from sqlmodel import Session, col, select
+
+from providers.errors import KIND_RULES, ErrorKind, KindRule, ProviderError
+from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
+from service.jobs.model import Job
+from service.market.model import BlockRow
+
+PREEMPTED = "preempted"
+JITTER = 0.1
+REMEMBERED = timedelta(hours=1)
+
+# A launch that succeeds proves these wrong for its offer. A preemption and a person's business stand on.
+_PROVED_WRONG = frozenset(ErrorKind) - {ErrorKind.ACCOUNT_BLOCKED}
+
+
+def scope_of(row: BlockRow) -> Scope:
+    """The scope that a row avoids."""
+    given: dict[str, Any] = dict(row.scope)
+    if "capacity_type" in given:
+        given["capacity_type"] = CapacityType(given["capacity_type"])
+    return Scope(**given)
+
+
+def block_failure(
+    session: Session, error: ProviderError, key: OfferKey, *, now: datetime, chance: Random
+) -> BlockRow | None:
+    """Avoid what an error speaks of; None where its kind says nothing about other launches."""
+    rule = KIND_RULES[error.kind]
+    first = error.avoid_for if error.avoid_for is not None else rule.first
+    if error.retry_after is not None:
+        first = max(first, timedelta(seconds=error.retry_after))
+    if not first:
+        return None
+    rule = KindRule(first, rule.factor, max(rule.ceiling, first))
+    return _block(
+        session, str(error.kind), _narrowed(error.scope, key), rule, error.code, error.message, now, chance
+    )
+
+
+def block_preempted(
+    session: Session, key: OfferKey, lasts: timedelta, *, now: datetime, chance: Random
+) -> BlockRow | None:
+    """Leave a place that took a spot instance back: the same size, as spot, in its zone."""
+    if not lasts:
+        return None
+    scope = Scope(
+        provider=key.provider,
+        account=key.account,
+        region=key.region,
+        zone=key.zone,
+        instance_type=key.instance_type,
+        capacity_type=key.capacity_type,
+    )
+    message = "an instance was taken back here"
+    return _block(session, PREEMPTED, scope, KindRule(lasts, 1, lasts), "", message, now, chance)
+
+
+def lift_proved_wrong(session: Session, offer: Offer, *, now: datetime) -> int:
+    """A launch got capacity: remove what said that it could not. How many blocks that were."""
+    wrong = [
+        row.id
+        for row in session.exec(select(BlockRow).where(col(BlockRow.kind).in_(sorted(_PROVED_WRONG)))).all()
+        if scope_of(row).covers(offer)
+    ]
+    if wrong:
+        session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
+        wake_waiting(session, now)
+    return len(wrong)
+
+
+def forget_old(session: Session, now: datetime) -> None:
+    """Drop blocks that nobody has tried since they ended long ago."""
+    session.connection().execute(delete(BlockRow).where(col(BlockRow.until) < now - REMEMBERED))
+
+
+def wake_waiting(session: Session, now: datetime) -> None:
+    """Have the scheduler look at every job that waits: something changed that may let it start."""
+    session.connection().execute(
+        update(Job).where(col(Job.waiting_since).is_not(None), col(Job.wake_at) > now).values(wake_at=now)
+    )
+
+
+def covering(rows: Iterable[BlockRow], offer: Offer) -> list[BlockRow]:
+    """The rows whose scope covers an offer."""
+    return [row for row in rows if scope_of(row).covers(offer)]
+
+
+def _narrowed(scope: Scope, key: OfferKey) -> Scope:
+    """An error never speaks of another account; one that names nothing speaks of the very offer."""
+    if scope == Scope():
+        scope = Scope(
+            region=key.region, zone=key.zone, instance_type=key.instance_type, capacity_type=key.capacity_type
+        )
+    return replace(scope, provider=key.provider, account=key.account)
+
+
+def _block(
+    session: Session,
+    kind: str,
+    scope: Scope,
+    rule: KindRule,
+    code: str,
+    message: str,
+    now: datetime,
+    chance: Random,
+) -> BlockRow:
+    row_id = _digest(kind, scope)
+    row = session.get(BlockRow, row_id)
+    if row is None:
+        row = BlockRow(id=row_id, kind=kind, scope=scope.given(), since=now, until=now, repeats=0)
+    row.repeats += 1
+    lasts = min(rule.first * rule.factor ** (row.repeats - 1), rule.ceiling)
+    row.until = now + lasts * (1 + JITTER * chance.random())
+    row.code, row.message, row.trial_attempt = code[:128], message[:500], None
+    session.add(row)
+    wake_waiting(session, now)
+    return row
+
+
+def _digest(kind: str, scope: Scope) -> str:
+    return hashlib.sha256(orjson.dumps([kind, asdict(scope)])).hexdigest()

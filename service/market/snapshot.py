@@ -1,0 +1,129 @@
+"""The market as one process sees it at one moment: what policies decide on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import func
+from sqlmodel import Session, col, select
+
+from policies.model import Block
+from providers.vocabulary import Offer, OfferKey, Scope
+from service.attempts.model import Attempt
+from service.market.blocks import scope_of
+from service.market.model import BlockRow, OfferRow
+from service.market.offers import to_offer
+from service.states import AttemptState
+
+TRIAL = "trial"
+PROOF_LASTS = timedelta(minutes=15)
+
+
+class MarketSnapshot:
+    """Offers, blocks and what is being found out. Implements `policies.model.Market`.
+
+    Where nothing is known of an offer one launch at a time finds out; each that got capacity in the last 15
+    minutes lets two more be under way, so that a crowd of jobs neither storms an empty zone nor queues long
+    at a full one.
+    """
+
+    def __init__(
+        self,
+        offers: Sequence[Offer],
+        blocks: Iterable[BlockRow],
+        unproved: Mapping[OfferKey, int],
+        proved: Mapping[OfferKey, int],
+        live_trials: frozenset[str] = frozenset(),
+    ) -> None:
+        self.offers = offers
+        self.observations: Mapping[str, float] = {}
+        self._unproved = Counter(unproved)
+        self._proved = proved
+        self._blocks: dict[str | None, list[tuple[Scope, BlockRow, bool]]] = defaultdict(list)
+        for row in blocks:
+            scope = scope_of(row)
+            self._blocks[scope.region].append((scope, row, row.trial_attempt in live_trials))
+
+    def block_of(self, offer: Offer, now: datetime) -> Block | None:
+        """What keeps an offer from being tried now; the block that lasts longest if several do."""
+        found: Block | None = None
+        rows = (*self._blocks[offer.key.region], *self._blocks[None])
+        for scope, row, on_trial in rows:
+            active = row.until is None or row.until > now
+            if not (active or on_trial) or not scope.covers(offer):
+                continue
+            block = (
+                Block(scope, row.kind, row.since, row.until, row.code, row.message)
+                if active
+                else Block(
+                    scope, TRIAL, row.since, None, row.code, f"after {row.kind}, another job is trying"
+                )
+            )
+            if found is None or _ends(block) > _ends(found):
+                found = block
+        if found is None and self._unproved[offer.key] >= self.window(offer.key):
+            message = "other jobs are trying; this one follows as soon as one got through"
+            found = Block(
+                Scope(zone=offer.key.zone, instance_type=offer.key.instance_type),
+                TRIAL,
+                now,
+                None,
+                "",
+                message,
+            )
+        return found
+
+    def window(self, key: OfferKey) -> int:
+        """How many launches may be under way on an offer before one has proved that it can be had."""
+        return max(1, 2 * self._proved.get(key, 0))
+
+    def note_planned(self, key: OfferKey) -> None:
+        """One more is under way; for the rest of this look at the market."""
+        self._unproved[key] += 1
+
+
+def snapshot(session: Session, now: datetime, offers: Sequence[Offer] | None = None) -> MarketSnapshot:
+    """Read the market. `offers` saves reading them again when they are known to be unchanged."""
+    if offers is None:
+        offers = read_offers(session)
+    blocks = session.exec(select(BlockRow)).all()
+    trials = [row.trial_attempt for row in blocks if row.trial_attempt]
+    live = (
+        session.exec(
+            select(Attempt.id).where(col(Attempt.id).in_(trials), col(Attempt.state) != AttemptState.ENDED)
+        ).all()
+        if trials
+        else []
+    )
+    return MarketSnapshot(offers, blocks, unproved(session), proved(session, now), frozenset(live))
+
+
+def read_offers(session: Session) -> list[Offer]:
+    """Every offer that is known."""
+    return [to_offer(row) for row in session.exec(select(OfferRow)).all()]
+
+
+def offers_version(session: Session) -> tuple[int, datetime | None]:
+    """Changes whenever an offer does."""
+    count, seen = session.exec(select(func.count(), func.max(OfferRow.seen_at)).select_from(OfferRow)).one()
+    return count, seen
+
+
+def unproved(session: Session) -> dict[OfferKey, int]:
+    """Launches under way that have not been seen to get capacity, per offer."""
+    rows = session.exec(
+        select(Attempt).where(col(Attempt.state) != AttemptState.ENDED, col(Attempt.proved_at).is_(None))
+    ).all()
+    return Counter(row.offer_key for row in rows)
+
+
+def proved(session: Session, now: datetime) -> dict[OfferKey, int]:
+    """Launches that got capacity lately, per offer."""
+    rows = session.exec(select(Attempt).where(col(Attempt.proved_at) > now - PROOF_LASTS)).all()
+    return Counter(row.offer_key for row in rows)
+
+
+def _ends(block: Block) -> float:
+    return float("inf") if block.until is None else block.until.timestamp()
