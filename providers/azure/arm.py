@@ -1,0 +1,288 @@
+"""Azure Resource Manager for one subscription: the SDK's client, told not to retry, register or wait.
+
+Reads go through the client's public `send_request` and stay plain dicts: turning a page of 1,500 sizes into
+the SDK's models takes seconds. Creates and deletes go through the SDK's own operations.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from clock import Clock
+from providers.azure.credentials import credential
+from providers.azure.errors import Attempt, from_exception
+from providers.azure.reads import again
+from providers.config import AccountConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import Scope
+
+if TYPE_CHECKING:
+    from azure.core.rest import HttpResponse
+    from azure.mgmt.compute import ComputeManagementClient
+
+T = TypeVar("T")
+
+PUBLIC_CLOUD = "https://management.azure.com"
+CONNECT_SECONDS, READ_SECONDS = 10, 60
+PAGES = 200  # a listing longer than this is a loop
+
+# API versions of what is read as plain JSON: those that azure-mgmt-compute 39 sends, and for other providers
+# ones that have been served for years.
+COMPUTE = "2026-04-01"
+SKUS = "2021-07-01"
+DISKS = "2026-03-02"
+GALLERIES = "2026-03-03"
+NETWORK = "2024-05-01"
+RESOURCES = "2021-04-01"
+SUBSCRIPTIONS = "2022-12-01"
+PERMISSIONS = "2022-04-01"
+RESOURCE_GRAPH = "2021-03-01"
+
+
+class Arm:
+    """One account's door to Resource Manager. Thread-safe; everything raised is a ProviderError."""
+
+    def __init__(self, config: AccountConfig, clock: Clock) -> None:
+        self.account = config.name
+        self.subscription = f"/subscriptions/{config.subscription}"
+        self.group_name = config.resource_group or ""
+        self.group = f"{self.subscription}/resourceGroups/{self.group_name}"
+        self._config = config
+        self._clock = clock
+        self._base_url = (config.endpoint or PUBLIC_CLOUD).rstrip("/")
+        self._lock = threading.Lock()
+        self._made: ComputeManagementClient | None = None
+
+    def vm_path(self, name: str) -> str:
+        """The path of a virtual machine of the account's resource group."""
+        return f"{self.group}/providers/Microsoft.Compute/virtualMachines/{name}"
+
+    def get(self, path: str, version: str, **query: str) -> dict[str, Any]:
+        """One resource. `query` keys that OData writes with `$` end in `_`: `expand_="instanceView"`."""
+        return self._read(lambda: self._send("GET", path, _query(version, query)))
+
+    def pages(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
+        """The items of all pages of a listing, or an error: never a part of them."""
+        return list(self._items(path, _query(version, query)))
+
+    def look_up(self, path: str, version: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A question asked by POST, which changes nothing and so may be asked again."""
+        return self._read(lambda: self._send("POST", path, _query(version, {}), body))
+
+    def operation(self, url: str) -> dict[str, Any] | None:
+        """What an asynchronous operation says of itself; None where its address is not Resource Manager's
+        or it is no longer known.
+        """
+        if not self._ours(url):
+            return None
+        try:
+            return self._read(lambda: self._send("GET", url, {}))
+        except ProviderError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return None
+            raise
+
+    def create_vm(
+        self, name: str, body: dict[str, Any], attempt: Attempt
+    ) -> tuple[dict[str, Any], str | None]:
+        """Send a create-only PUT, once. Returns the accepted resource and the operation's URL."""
+        from azure.core import MatchConditions
+        from azure.mgmt.compute.models import VirtualMachine
+
+        client, answers = self._client(), []
+
+        def seen(response: Any) -> None:
+            answers.append(response.http_response)
+
+        def send() -> tuple[dict[str, Any], str | None]:
+            client.virtual_machines.begin_create_or_update(
+                self.group_name,
+                name,
+                VirtualMachine(body),
+                etag="*",
+                match_condition=MatchConditions.IfMissing,
+                polling=False,
+                retry_total=0,
+                raw_response_hook=seen,
+            )
+            return answers[-1].json(), answers[-1].headers.get("Azure-AsyncOperation")
+
+        return self._guard(send, attempt)
+
+    def delete_vm(self, name: str) -> bool:
+        """Ask for a forced deletion, once; True if there was a virtual machine to delete."""
+        client = self._client()
+        status: list[int] = []
+
+        def seen(response: Any) -> None:
+            status.append(response.http_response.status_code)
+
+        self._guard(
+            lambda: client.virtual_machines.begin_delete(
+                self.group_name,
+                name,
+                force_deletion=True,
+                polling=False,
+                retry_total=0,
+                raw_response_hook=seen,
+            ),
+            self._nothing(),
+        )
+        return status[-1:] != [204]
+
+    def delete(self, path: str, version: str) -> None:
+        """Delete a resource that is not a virtual machine, once; one that does not exist counts as done."""
+        try:
+            self._guard(lambda: self._send("DELETE", path, _query(version, {})), self._nothing())
+        except ProviderError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+
+    def token(self) -> None:
+        """Ask for a token, to learn whether the credential works."""
+        from azure.core.exceptions import AzureError
+
+        try:
+            credential(self._config).get_token(f"{PUBLIC_CLOUD}/.default")
+        except AzureError as error:
+            raise from_exception(error, self._nothing()) from error
+
+    def close(self) -> None:
+        """Let connections go; the next call opens new ones."""
+        with self._lock:
+            made, self._made = self._made, None
+        if made is not None:
+            made.close()
+
+    def _nothing(self) -> Attempt:
+        return Attempt(self.account)
+
+    def _items(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
+        address: str | None = path
+        for _ in range(PAGES):
+            if address is None:
+                return
+            page = self._page(address, query)
+            yield from page.get("value") or ()
+            address, query = page.get("nextLink") or None, {}
+            if address is not None and not self._ours(address):
+                break
+        if address is not None:
+            raise ProviderError(ErrorKind.UNKNOWN, f"listing {path}: the pages do not end", code="Paging")
+
+    def _page(self, address: str, query: dict[str, str]) -> dict[str, Any]:
+        return self._read(lambda: self._send("GET", address, query))
+
+    def _ours(self, url: str) -> bool:
+        """A token goes to Resource Manager only, whatever an answer or a database row says."""
+        there, home = urlsplit(url), urlsplit(self._base_url)
+        return (there.scheme, there.netloc) == (home.scheme, home.netloc)
+
+    def _send(
+        self, method: str, url: str, query: dict[str, str], body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        from azure.core.rest import HttpRequest
+
+        request = HttpRequest(method, url, params=query, json=body)
+        response: HttpResponse = self._client().send_request(request, retry_total=0)
+        response.raise_for_status()
+        if not response.content:
+            return {}
+        content: dict[str, Any] = response.json()
+        return content
+
+    def _read(self, call: Callable[[], T]) -> T:
+        return again(lambda: self._guard(call, self._nothing()), _passing, self._clock)
+
+    def _guard(self, call: Callable[[], T], attempt: Attempt) -> T:
+        from azure.core.exceptions import AzureError
+
+        try:
+            return call()
+        except AzureError as error:
+            raise from_exception(error, attempt) from error
+        except ValueError as error:
+            raise ProviderError(
+                ErrorKind.TRANSIENT,
+                f"an answer that is no JSON: {error}",
+                code="BadAnswer",
+                scope=Scope("azure", self.account, attempt.region),
+                ambiguous=attempt.creating,
+            ) from error
+
+    def _client(self) -> ComputeManagementClient:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    def _make(self) -> ComputeManagementClient:
+        from azure.core.pipeline.policies import (
+            ContentDecodePolicy,
+            CustomHookPolicy,
+            HeadersPolicy,
+            ProxyPolicy,
+            RequestIdPolicy,
+            RetryPolicy,
+            UserAgentPolicy,
+        )
+        from azure.mgmt.compute import ComputeManagementClient
+        from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
+
+        config, local = self._config, self._config.endpoint is not None
+        key = credential(config)
+        proxies = {"http": config.proxy, "https": config.proxy} if config.proxy and not local else None
+        # Our own chain: the SDK's would register resource providers, and wait for it without end, when a
+        # subscription lacks one, and would send a create again.
+        chain: list[Any] = [
+            RequestIdPolicy(),
+            HeadersPolicy(),
+            UserAgentPolicy(base_user_agent="corral"),
+            ProxyPolicy(proxies),
+            ContentDecodePolicy(),
+            RetryPolicy(retry_total=0),
+            ARMChallengeAuthenticationPolicy(key, f"{PUBLIC_CLOUD}/.default"),
+            CustomHookPolicy(),
+        ]
+        if local:
+            chain.insert(0, _plain_http())
+        return ComputeManagementClient(
+            key,
+            config.subscription or "",
+            base_url=self._base_url,
+            policies=chain,
+            connection_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            connection_verify=config.ca_bundle or True,
+            use_env_settings=not local,
+        )
+
+
+def same_place(one: str, other: str) -> bool:
+    """`East US` and `eastus` are one region."""
+    return one.replace(" ", "").lower() == other.replace(" ", "").lower()
+
+
+def _query(version: str, query: Mapping[str, str]) -> dict[str, str]:
+    odata = {f"${name[:-1]}" if name.endswith("_") else name: value for name, value in query.items()}
+    return {"api-version": version, **odata}
+
+
+def _passing(error: BaseException) -> float | None:
+    if isinstance(error, ProviderError) and error.kind in {ErrorKind.TRANSIENT, ErrorKind.THROTTLED}:
+        return error.retry_after or 0.0
+    return None
+
+
+def _plain_http() -> Any:
+    """Lets a bearer token travel over http, which a local cloud on loopback speaks."""
+    from azure.core.pipeline.policies import SansIOHTTPPolicy
+
+    class PlainHttp(SansIOHTTPPolicy[Any, Any]):
+        def on_request(self, request: Any) -> None:
+            request.context.options.setdefault("enforce_https", False)
+
+    return PlainHttp()

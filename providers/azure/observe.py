@@ -1,0 +1,230 @@
+"""Reading machines: one by one with their power, or all of a resource group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from providers.azure.arm import COMPUTE, Arm, same_place
+from providers.azure.errors import Attempt, from_body
+from providers.azure.evictions import preempted
+from providers.azure.leftovers import Leftover, orphans, tagged
+from providers.azure.networks import Networks
+from providers.azure.remembered import Remembered
+from providers.azure.states import attempt_of, failure, instance, read_status, state_of
+from providers.azure.vm import TOKEN_TAG
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import (
+    CapacityType,
+    CloudInstance,
+    EndReason,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    Listing,
+)
+
+DEPLOYMENT_TAG = "corral-deployment"
+_SPOT = CapacityType.SPOT
+
+
+class Observer:
+    """What an account's machines look like from outside."""
+
+    def __init__(self, arm: Arm, networks: Networks, remembered: Remembered) -> None:
+        self._arm = arm
+        self._networks = networks
+        self._remembered = remembered
+
+    def get(self, name: str) -> dict[str, Any]:
+        """One machine with its instance view; ProviderError not_found if there is none."""
+        return self._arm.get(self._arm.vm_path(name), COMPUTE, expand_="instanceView")
+
+    def instance_of(self, vm: Mapping[str, Any], region: str, operation: str | None = None) -> CloudInstance:
+        """A machine's answer, with its instance view, in our words; addresses are read beside it."""
+        status, attempt = read_status(vm), attempt_of(self._arm.account, vm, region)
+        error = failure(status, attempt)
+        if error is not None and not status.code:
+            error = self._operation_error(operation, str(vm.get("name")), attempt) or error
+        state = state_of(status, refused=error is not None)
+        private, public = self._networks.addresses(vm) if state is InstanceState.RUNNING else (None, None)
+        detail = f"{status.provisioning} {status.code} {status.message}".strip()
+        return instance(
+            vm,
+            region,
+            state,
+            private_ip=private,
+            public_ip=public,
+            error=error,
+            detail=detail if status.provisioning == "failed" else "",
+        )
+
+    def describe(self, refs: Sequence[InstanceRef]) -> list[CloudInstance]:
+        """The state of each; those that vanished are looked up together afterwards."""
+        seen = [self._look(ref) for ref in refs]
+        gone = [
+            ref.provider_id
+            for ref, one in zip(refs, seen, strict=True)
+            if ref.capacity_type is _SPOT and _may_be_evicted(one)
+        ]
+        # What we ended ourselves was not evicted, and asking costs: Resource Graph allows 15 calls in 5 s.
+        gone = [name for name in gone if not self._remembered.ended(name)]
+        evicted = preempted(self._arm, gone) if gone else frozenset()
+        return [_with_reason(one) if one.provider_id in evicted else one for one in seen]
+
+    def find(self, request: LaunchRequest) -> Listing:
+        """The machines of a request's names that bear its token."""
+        found, incomplete = [], []
+        for name in request.names():
+            try:
+                vm = self.get(name)
+            except ProviderError as error:
+                if error.kind is not ErrorKind.NOT_FOUND:
+                    incomplete.append(name)
+                continue
+            if (vm.get("tags") or {}).get(TOKEN_TAG) == request.token:
+                found.append(self.instance_of(vm, request.offer.region))
+        return Listing(tuple(found), tuple(incomplete))
+
+    def listing(self, region: str, deployment: str) -> Listing:
+        """All machines of a deployment in a region, and what is left of those that are gone."""
+        group = f"{self._arm.group}/providers/Microsoft.Compute/virtualMachines"
+        everything = self._arm.pages(group, COMPUTE)
+        ours = [
+            vm
+            for vm in everything
+            if same_place(str(vm.get("location")), region)
+            and (vm.get("tags") or {}).get(DEPLOYMENT_TAG) == deployment
+        ]
+        views = self._views(ours)
+        found = [self._listed(vm, region, views) for vm in ours]
+        machines = [str(vm.get("name")) for vm in everything]
+        found += [_of_leftover(one, region) for one in self._leftovers(region, deployment, machines)]
+        return Listing(tuple(found))
+
+    def _leftovers(self, region: str, deployment: str, machines: Sequence[str]) -> list[Leftover]:
+        """What is left of machines that are surely gone: a listing may be older than a create, a read by
+        name is not. Where the account may not look, there is nothing to say.
+        """
+        try:
+            rows = tagged(self._arm, DEPLOYMENT_TAG, deployment)
+        except ProviderError:
+            return []
+        return [one for one in orphans(rows, region, machines) if not self._exists(one.vm)]
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.get(name)
+        except ProviderError as error:
+            return error.kind is not ErrorKind.NOT_FOUND
+        return True
+
+    def _look(self, ref: InstanceRef) -> CloudInstance:
+        try:
+            vm = self.get(ref.provider_id)
+        except ProviderError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return self._absent(ref)
+            return _bare(ref, InstanceState.UNKNOWN, detail=str(error))
+        return self.instance_of(vm, ref.region, ref.operation)
+
+    def _absent(self, ref: InstanceRef) -> CloudInstance:
+        """404. Its create may have been cut short by an eviction, which the operation then says."""
+        error = self._operation_error(ref.operation, ref.provider_id, _attempt(self._arm.account, ref))
+        if error is not None and error.code == "OperationPreempted":
+            reason = EndReason.PREEMPTED if ref.capacity_type is _SPOT else None
+            return _bare(ref, InstanceState.TERMINATED, end_reason=reason, error=error)
+        detail = "gone; nobody says why" if ref.capacity_type is _SPOT else ""
+        return _bare(ref, InstanceState.ABSENT, detail=detail)
+
+    def _operation_error(self, operation: str | None, name: str, attempt: Attempt) -> ProviderError | None:
+        """The error in which a create's operation ended, if it can be read."""
+        urls = (operation or "").split()
+        number = name.rpartition("-")[2]
+        index = int(number) if number.isdigit() and len(urls) > 1 else 0
+        if index >= len(urls):
+            return None
+        try:
+            answer = self._arm.operation(urls[index])
+        except ProviderError:
+            return None
+        if not answer or str(answer.get("status")).lower() not in {"failed", "canceled"}:
+            return None
+        return from_body(None, answer.get("error") or {"code": str(answer.get("status"))}, attempt)
+
+    def _views(self, machines: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """Instance views by id, in one call: a listing of a resource group has none."""
+        if not machines:
+            return {}
+        path = f"{self._arm.subscription}/providers/Microsoft.Compute/virtualMachines"
+        try:
+            rows = self._arm.pages(path, COMPUTE, statusOnly="true")
+        except ProviderError:
+            return {}  # a role on the resource group alone: each is then asked for
+        return {
+            str(row.get("id")).lower(): view
+            for row in rows
+            if (view := (row.get("properties") or {}).get("instanceView"))
+        }
+
+    def _listed(
+        self, vm: Mapping[str, Any], region: str, views: Mapping[str, Mapping[str, Any]]
+    ) -> CloudInstance:
+        view = views.get(str(vm.get("id")).lower())
+        if view is not None:
+            whole = {**vm, "properties": {**(vm.get("properties") or {}), "instanceView": view}}
+            return self.instance_of(whole, region)
+        try:
+            return self.instance_of(self.get(str(vm.get("name"))), region)
+        except ProviderError as error:
+            return instance(vm, region, InstanceState.UNKNOWN, detail=str(error))
+
+
+def _may_be_evicted(one: CloudInstance) -> bool:
+    """Gone or going, or kept without its host, as some evictions leave it."""
+    return (
+        one.end_reason is None
+        and one.error is None
+        and one.state
+        in {
+            InstanceState.ABSENT,
+            InstanceState.STOPPING,
+            InstanceState.STOPPED,
+        }
+    )
+
+
+def _with_reason(one: CloudInstance) -> CloudInstance:
+    over = InstanceState.TERMINATED if one.state is InstanceState.ABSENT else one.state
+    return replace(one, state=over, end_reason=EndReason.PREEMPTED, detail="VirtualMachinePreempted")
+
+
+def _of_leftover(left: Leftover, region: str) -> CloudInstance:
+    """A machine that is gone but not wholly: shown, so that somebody ends it."""
+    return CloudInstance(
+        provider_id=left.vm,
+        region=region,
+        zone=region,
+        state=InstanceState.STOPPED,
+        name=left.vm,
+        tags={str(key): str(value) for key, value in left.tags.items()},
+        created_at=left.since,
+        detail=f"the virtual machine is gone; left behind: {left}",
+    )
+
+
+def _attempt(account: str, ref: InstanceRef) -> Attempt:
+    return Attempt(account, ref.region, ref.zone, capacity_type=ref.capacity_type)
+
+
+def _bare(ref: InstanceRef, state: InstanceState, **more: Any) -> CloudInstance:
+    return CloudInstance(
+        provider_id=ref.provider_id,
+        region=ref.region,
+        zone=ref.zone,
+        state=state,
+        name=ref.provider_id,
+        capacity_type=ref.capacity_type,
+        **more,
+    )

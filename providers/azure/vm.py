@@ -1,0 +1,135 @@
+"""A launch request as the body of one virtual machine that takes everything of its own with it. Pure."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from providers.azure.images import IMAGE_DISK, PLAN_NAME, PLAN_PRODUCT, PLAN_PUBLISHER, reference
+from providers.config import RegionConfig
+from providers.vocabulary import CapacityType, LaunchRequest
+
+# Tags of ours beside those of the request. The network card and the address get them too; a disk made with
+# the machine is known by its name.
+TOKEN_TAG = "corral-token"  # noqa: S105
+NODE_TAG = "corral-node"
+VM_TAG = "corral-vm"
+SPEC_TAG = "corral-spec"
+
+SSH_KEY = "ssh_public_key"
+DISK_TYPE = "os_disk_type"
+ADMIN = "corral"
+USER_DATA_LIMIT = 65_535  # bytes before base64 (ARM, osProfile.customData)
+
+
+def zone_number(zone: str, region: str) -> str | None:
+    """The logical zone of a zone key; None for the region itself, a placement without a zone."""
+    return None if zone == region else zone.removeprefix(f"{region}-")
+
+
+def zone_key(region: str, zones: Any) -> str:
+    """The other way round, from what a machine shows."""
+    return f"{region}-{zones[0]}" if zones else region
+
+
+def body(request: LaunchRequest, node: int, settings: RegionConfig) -> dict[str, Any]:
+    """The PUT's JSON for one node, always the same for the same prepared request."""
+    name, offer = request.names()[node], request.offer
+    tags = {**request.tags, TOKEN_TAG: request.token, NODE_TAG: str(node), VM_TAG: name}
+    properties: dict[str, Any] = {
+        "hardwareProfile": {"vmSize": offer.instance_type},
+        "storageProfile": {"imageReference": reference(request.image or ""), "osDisk": _disk(request, name)},
+        "osProfile": _os(request, name),
+        "networkProfile": _network(request, name, settings, tags),
+        "priority": "Regular",
+    }
+    if offer.capacity_type is CapacityType.SPOT:
+        # Delete frees quota and disk; Deallocate, the default, keeps both. -1: pay up to the on-demand price.
+        properties |= {
+            "priority": "Spot",
+            "evictionPolicy": "Delete",
+            "billingProfile": {"maxPrice": -1},
+        }
+    whole: dict[str, Any] = {"location": offer.region, "tags": tags, "properties": properties}
+    zone = zone_number(offer.zone, offer.region)
+    if zone is not None:
+        whole["zones"] = [zone]
+    if settings.instance_role is not None:
+        whole["identity"] = {
+            "type": "UserAssigned",
+            "userAssignedIdentities": {settings.instance_role: {}},
+        }
+    if plan := _plan(request.extra):
+        whole["plan"] = plan
+    # What a machine was asked for cannot be read back (customData), so a second send is compared by this.
+    whole["tags"] = {**tags, SPEC_TAG: spec(whole)}
+    return whole
+
+
+def spec(whole: Mapping[str, Any]) -> str:
+    """A digest of all that was asked for."""
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _disk(request: LaunchRequest, name: str) -> dict[str, Any]:
+    return {
+        "name": disk_name(name),
+        "createOption": "FromImage",
+        "deleteOption": "Delete",
+        "diskSizeGB": max(request.disk_gib, int(request.extra.get(IMAGE_DISK, "0"))),
+        "managedDisk": {"storageAccountType": request.extra.get(DISK_TYPE, "StandardSSD_LRS")},
+    }
+
+
+def disk_name(vm: str) -> str:
+    """The OS disk of a machine of ours."""
+    return f"{vm}-os"
+
+
+def _os(request: LaunchRequest, name: str) -> dict[str, Any]:
+    key = {"path": f"/home/{ADMIN}/.ssh/authorized_keys", "keyData": request.extra[SSH_KEY]}
+    return {
+        "computerName": name,
+        "adminUsername": ADMIN,
+        "customData": base64.b64encode(request.user_data.encode()).decode(),
+        "linuxConfiguration": {"disablePasswordAuthentication": True, "ssh": {"publicKeys": [key]}},
+    }
+
+
+def _network(
+    request: LaunchRequest, name: str, settings: RegionConfig, tags: Mapping[str, str]
+) -> dict[str, Any]:
+    """An inline card: Azure makes it with the machine, so a refused create leaves none behind."""
+    address: dict[str, Any] = {
+        "name": "primary",
+        "properties": {"primary": True, "subnet": {"id": request.subnet}},
+    }
+    if settings.public_address:
+        address["properties"]["publicIPAddressConfiguration"] = {
+            "name": f"{name}-ip",
+            "sku": {"name": "Standard", "tier": "Regional"},
+            "tags": dict(tags),
+            "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
+        }
+    card: dict[str, Any] = {
+        "name": f"{name}-nic",
+        "tags": dict(tags),
+        "properties": {"primary": True, "deleteOption": "Delete", "ipConfigurations": [address]},
+    }
+    if settings.security_groups:
+        card["properties"]["networkSecurityGroup"] = {"id": settings.security_groups[0]}
+    return {"networkApiVersion": "2022-11-01", "networkInterfaceConfigurations": [card]}
+
+
+def _plan(extra: Mapping[str, str]) -> dict[str, str]:
+    """The terms of a marketplace image, which an operator has accepted."""
+    if PLAN_NAME not in extra:
+        return {}
+    return {
+        "name": extra[PLAN_NAME],
+        "product": extra[PLAN_PRODUCT],
+        "publisher": extra[PLAN_PUBLISHER],
+    }
