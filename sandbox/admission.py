@@ -14,7 +14,7 @@ from sandbox.vm import Vm
 RefusalKind = Literal["capacity", "quota", "spot_quota", "price", "unsupported"]
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - it is an answer, not a mishap
     """The market says no; nothing was made.
 
     facts: what a vendor's message needs. All kinds: provider, region, zone, instance_type, capacity_type,

@@ -74,7 +74,7 @@ class Ledger:
 
 
 def bill(vms: Iterable[Vm], now: datetime) -> dict[str, Any]:
-    """Each instance's seconds times the price in force. Sums are exact before they are rounded, to 1e-9 USD."""
+    """Each instance's seconds times the price in force. Exact until it is rounded, to 1e-9 USD."""
     rows = []
     total = Fraction(0)
     for vm in vms:

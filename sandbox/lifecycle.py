@@ -29,6 +29,9 @@ class Machines(Protocol):
     def discard(self, vm: Vm) -> None:
         """The instance is over, its disk goes."""
 
+    def console(self, vm: Vm) -> str:
+        """What the guest has printed."""
+
     def powered_off(self) -> Iterable[Vm]:
         """Instances whose guest has shut itself down since the last call."""
 
@@ -154,8 +157,8 @@ class Lifecycle:
             self.end(vm, reason)
 
     def _stop(self, vm: Vm, reason: EndedBy) -> None:
-        """Stopped, not gone: it keeps its disk. Azure bills a VM that shut itself down until it is deallocated
-        (Microsoft, "States and billing of Azure Virtual Machines").
+        """Stopped, not gone: it keeps its disk. A VM of Azure that shut itself down is billed until it is
+        deallocated (Microsoft, "States and billing of Azure Virtual Machines").
         """
         vm.state = "stopped"
         vm.end_reason = reason

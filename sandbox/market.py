@@ -1,4 +1,4 @@
-"""What there is, what it costs and what is allowed: the catalogue, the scenario's rules, and what was set since."""
+"""What there is, what it costs, what is allowed: by catalogue, by scenario, and as set since."""
 
 from __future__ import annotations
 

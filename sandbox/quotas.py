@@ -40,10 +40,10 @@ class QuotaRow:
 def draws(table: Catalogue, size: InstanceType, region: str, capacity_type: str, limit: Limit) -> list[Draw]:
     """The quotas that an instance of `size` counts against; one without a limit is left out.
 
-    EC2: vCPUs per family, on-demand and spot apart (Amazon EC2 user guide, "On-Demand Instance quotas"). Azure:
-    on-demand takes from its family and from the region's cores, spot from lowPriorityCores only ("Azure Spot
-    VMs", quota). Compute Engine: GPUs per model; spot takes preemptible quota, or the standard one where a
-    project has none ("Provisioning models").
+    EC2: vCPUs per family, on-demand and spot apart (Amazon EC2 user guide, "On-Demand Instance quotas").
+    Azure: on-demand takes from its family and from the region's cores, spot from lowPriorityCores only
+    ("Azure Spot VMs"). Compute Engine: GPUs per model; spot takes preemptible quota, or the standard one
+    where a project has none ("Provisioning models").
     """
     if table.provider == "aws":
         found = [Draw(region, f"{size.family}/{capacity_type}", size.vcpus)]

@@ -1,4 +1,4 @@
-"""The one truth behind the sandbox's three clouds: who runs where, what is left, what it costs, what is next."""
+"""The one truth behind the three local clouds: who runs where, what is left, what it costs, what is next."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ class World:
     """Market and instances of all three clouds. Thread-safe; time moves only in `tick`.
 
     Every change that is due by the clock happens in `tick`, stamped with the time it was due, however late
-    the call. Vms that are handed out are live objects: read them, change nothing but `extra`.
+    the call. Vms that are handed out are live objects: read them, change nothing but `extra` and `tags`.
+    endpoints: name -> URL of what serves this world, filled in by the server.
     """
 
     def __init__(self, scenario: Scenario, clock: Clock, machines: Machines) -> None:
         self.scenario = scenario
         self.clock = clock
         self.machines = machines
+        self.endpoints: dict[str, str] = {}
         self.chance = random.Random(f"{scenario.seed}/chance")  # noqa: S311
         self._lock = threading.RLock()
         self._timeline = Timeline(clock)
