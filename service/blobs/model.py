@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlmodel import Field, SQLModel
+from sqlmodel import BigInteger, Field, SQLModel
 
 
 class Blob(SQLModel, table=True):
@@ -12,6 +12,6 @@ class Blob(SQLModel, table=True):
 
     project_id: str = Field(primary_key=True, foreign_key="project.id", max_length=40)
     sha256: str = Field(primary_key=True, max_length=64)
-    bytes: int
+    bytes: int = Field(sa_type=BigInteger)
     created_at: datetime
     used_at: datetime

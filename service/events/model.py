@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlmodel import Field, Index, SQLModel
+from sqlmodel import BigInteger, Field, Index, Integer, SQLModel
 
 from service.db import document
 
@@ -18,7 +18,9 @@ class Event(SQLModel, table=True):
         Index("event_by_subject", "subject", "subject_id", "id"),
     )
 
-    id: int | None = Field(default=None, primary_key=True)
+    id: int | None = Field(
+        default=None, primary_key=True, sa_type=BigInteger().with_variant(Integer, "sqlite")
+    )
     at: datetime = Field(index=True)
     kind: str = Field(max_length=48)
     subject: str = Field(max_length=16)

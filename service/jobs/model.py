@@ -22,6 +22,7 @@ class Job(Claimable, table=True):
     __table_args__ = (
         UniqueConstraint("project_id", "idempotency_key"),
         Index("job_by_project", "project_id", "submitted_at", "id"),
+        Index("job_by_time", "submitted_at", "id"),
         Index("job_by_state", "state", "priority", "submitted_at"),
     )
 

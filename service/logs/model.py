@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlmodel import Field, SQLModel
+from sqlmodel import BigInteger, Field, SQLModel
 
 
 class LogChunk(SQLModel, table=True):
@@ -14,6 +14,6 @@ class LogChunk(SQLModel, table=True):
 
     attempt_id: str = Field(primary_key=True, foreign_key="attempt.id", max_length=40)
     rank: int = Field(primary_key=True)
-    offset: int = Field(primary_key=True)
+    offset: int = Field(primary_key=True, sa_type=BigInteger)
     bytes: int
     received_at: datetime

@@ -1,0 +1,100 @@
+"""Taking secrets out of texts, by value: wherever a known secret stands, in whatever field, it is masked.
+
+Besides the value itself its common disguises are found: JSON-escaped, URL-encoded, base64 at any alignment.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+MIN_LENGTH = 4  # shorter ones would mask half of every text; no secret that short is accepted
+
+
+class Redactor:
+    """Knows some values and masks them. Immutable, safe to share."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        forms = {form for value in values if len(value) >= MIN_LENGTH for form in _forms(value)}
+        ordered = sorted(forms, key=len, reverse=True)
+        self._longest = len(ordered[0]) if ordered else 0
+        self._pattern = re.compile(b"|".join(re.escape(form) for form in ordered)) if ordered else None
+
+    def redact(self, text: str) -> str:
+        """The text with each known value replaced by `***`."""
+        if self._pattern is None:
+            return text
+        data = text.encode("utf-8", "surrogateescape")
+        return self._pattern.sub(MASK.encode(), data).decode("utf-8", "surrogateescape")
+
+    def mask(self, data: bytes) -> bytes:
+        """The bytes with each known value replaced by as many `*`: offsets stay what they were."""
+        if self._pattern is None:
+            return data
+        return self._pattern.sub(lambda found: b"*" * len(found[0]), data)
+
+    def mask_stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """As `mask` over all chunks together: a value that two of them share is found too. Holds back no more
+        than the longest known value.
+        """
+        masker = StreamMasker(self)
+        for chunk in chunks:
+            if ready := masker.feed(chunk):
+                yield ready
+        if rest := masker.finish():
+            yield rest
+
+    @property
+    def reach(self) -> int:
+        """How many bytes must be seen together so that no value is missed."""
+        return self._longest
+
+
+class StreamMasker:
+    """Masks a run of bytes that comes in pieces."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What is certain by now."""
+        seen = self._redactor.mask(self._held + chunk)
+        certain = max(0, len(seen) - max(0, self._redactor.reach - 1))
+        self._held = seen[certain:]
+        return seen[:certain]
+
+    def finish(self) -> bytes:
+        """What was held back."""
+        rest, self._held = self._held, b""
+        return rest
+
+
+def _forms(value: str) -> set[bytes]:
+    raw = value.encode("utf-8", "surrogateescape")
+    forms = {
+        raw,
+        json.dumps(value)[1:-1].encode(),
+        quote(value).encode("ascii", "replace"),
+        quote(value, safe="").encode("ascii", "replace"),
+        quote_plus(value).encode("ascii", "replace"),
+    }
+    for skip in range(3):
+        forms |= _base64_forms(raw, skip)
+    return {form for form in forms if len(form) >= MIN_LENGTH}
+
+
+def _base64_forms(raw: bytes, skip: int) -> set[bytes]:
+    """The base64 digits that depend on `raw` alone when it starts `skip` bytes into a group of three."""
+    forms = set()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        digits = encode(b"\0" * skip + raw)
+        first = (skip * 8 + 5) // 6
+        last = (skip + len(raw)) * 8 // 6
+        if last - first >= 2 * MIN_LENGTH:
+            forms.add(digits[first:last])
+    return forms
