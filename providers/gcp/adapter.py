@@ -1,0 +1,135 @@
+"""`GcpProvider`: one Google Cloud project behind the Provider interface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+from clock import Clock
+from providers.config import AccountConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.gcp.calls import Calls
+from providers.gcp.check import Check
+from providers.gcp.clients import Clients
+from providers.gcp.errors import Where
+from providers.gcp.instances import Instances
+from providers.gcp.launch import Launcher
+from providers.gcp.offers import Offers
+from providers.gcp.preparation import Preparation
+from providers.gcp.price_feed import PriceFeed
+from providers.gcp.sdk import load_slim
+from providers.vocabulary import (
+    CheckResult,
+    CloudInstance,
+    InstanceRef,
+    InstanceState,
+    Launched,
+    LaunchRequest,
+    Listing,
+    OfferListing,
+)
+
+_NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+
+
+class GcpProvider:
+    """An account whose `provider` is `gcp`. The SDK is imported by the first call, not before.
+
+    read_timeout, write_timeout: real seconds per HTTP exchange.
+    """
+
+    provider = "gcp"
+    # Reads follow writes at once once the operation is done; until then the operation is what is asked.
+    consistency_window = timedelta(minutes=2)
+    # A guest that shuts down leaves a TERMINATED instance, whose disk is billed until it is deleted.
+    reclaims_powered_off = False
+
+    def __init__(
+        self, config: AccountConfig, clock: Clock, *, read_timeout: float = 15.0, write_timeout: float = 45.0
+    ) -> None:
+        project = str(config.project)
+        self._config = config
+        self._project = project
+        self._clients = Clients(config)
+        self._calls = Calls(clock, read_timeout, write_timeout)
+        feed = PriceFeed(self._clients, self._calls, config.name, frozenset(config.regions))
+        self._instances = Instances(self._clients, self._calls, config.name, project)
+        self._preparation = Preparation(self._clients, self._calls, config)
+        self._offers = Offers(self._clients, self._calls, feed, config)
+        self._launcher = Launcher(self._clients, self._calls, self._instances, config.name, project)
+        self._check = Check(self._clients, self._calls, self._instances, self._preparation, feed, config)
+
+    @property
+    def account(self) -> str:
+        return self._config.name
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        return tuple(self._config.regions)
+
+    def check(self) -> Sequence[CheckResult]:
+        load_slim()
+        return self._check.run()
+
+    def offers(self, region: str) -> OfferListing:
+        load_slim()
+        return self._offers.of_region(region)
+
+    def prepare(self, request: LaunchRequest) -> LaunchRequest:
+        load_slim()
+        return self._preparation.resolve(request)
+
+    def launch(self, request: LaunchRequest) -> Launched:
+        load_slim()
+        return self._launcher.launch(request)
+
+    def find(self, request: LaunchRequest) -> Listing:
+        """By the names that the token gives. What failed to be made is no finding."""
+        load_slim()
+        offer = request.offer
+        refs = [
+            InstanceRef(offer.region, offer.zone, name, None, offer.capacity_type) for name in request.names()
+        ]
+        seen = self._instances.describe(refs)
+        found = [
+            instance
+            for instance in seen
+            if instance.state not in (InstanceState.ABSENT, InstanceState.UNKNOWN)
+        ]
+        unread = any(instance.state is InstanceState.UNKNOWN and not instance.tags for instance in seen)
+        return Listing(tuple(found), (offer.zone,) if unread else ())
+
+    def describe(self, refs: Sequence[InstanceRef]) -> Sequence[CloudInstance]:
+        load_slim()
+        return self._instances.describe(refs)
+
+    def list_instances(self, region: str, deployment: str) -> Listing:
+        load_slim()
+        return self._instances.list_all(region, deployment)
+
+    def terminate(self, refs: Sequence[InstanceRef]) -> None:
+        """All are tried; the first failure is raised then."""
+        load_slim()
+        for ref in refs:
+            if not (_NAME.match(ref.provider_id) and _NAME.match(ref.zone)):
+                text = f"{ref.provider_id!r} in {ref.zone!r} names no instance; nothing was deleted"
+                raise ProviderError(ErrorKind.INVALID_REQUEST, text)
+        failures = [error for ref in refs if (error := self._delete(ref)) is not None]
+        if failures:
+            raise failures[0]
+
+    def close(self) -> None:
+        self._clients.close()
+
+    def _delete(self, ref: InstanceRef) -> ProviderError | None:
+        """Disks and addresses go with the instance: they were made with autoDelete and are ephemeral."""
+        from google.cloud.compute_v1.types import DeleteInstanceRequest
+
+        request = DeleteInstanceRequest(project=self._project, zone=ref.zone, instance=ref.provider_id)
+        where = Where(self.account, ref.region, ref.zone, capacity_type=ref.capacity_type)
+        try:
+            self._calls.write(self._clients.instances.delete_unary, request, where)
+        except ProviderError as error:
+            return None if error.kind is ErrorKind.NOT_FOUND else error
+        return None

@@ -1,0 +1,116 @@
+"""Resolves what a launch depends on: the image, the subnetwork, and the account's settings for the region."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from providers.config import AccountConfig, RegionConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.gcp.calls import Calls
+from providers.gcp.clients import Clients
+from providers.gcp.errors import Where
+from providers.gcp.machine_types import boot_disk_type
+from providers.vocabulary import LaunchRequest, Scope
+
+_HOST = re.compile(r"^https?://[^/]+/(?:compute/v1/)?")
+_FAMILY = re.compile(r"^(?:projects/(?P<project>[^/]+)/)?(?:global/images/)?family/(?P<name>[^/]+)$")
+_IMAGE = re.compile(r"^(?:projects/(?P<project>[^/]+)/global/images/)?(?P<name>[^/]+)$")
+
+# Keys of LaunchRequest.extra; all that the body depends on besides the request's own fields.
+DISK_GIB = "disk_gib"
+DISK_TYPE = "disk_type"
+PUBLIC_ADDRESS = "public_address"
+NETWORK_TAGS = "network_tags"
+SERVICE_ACCOUNT = "service_account"
+
+
+class Preparation:
+    """Reads images; creates nothing."""
+
+    def __init__(self, clients: Clients, calls: Calls, config: AccountConfig) -> None:
+        self._clients = clients
+        self._calls = calls
+        self._config = config
+        self._project = str(config.project)
+
+    def resolve(self, request: LaunchRequest) -> LaunchRequest:
+        """The request with image and subnet as partial URLs, and the settings that its body depends on."""
+        region = request.offer.region
+        settings = self._config.regions.get(region)
+        if settings is None:
+            text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
+            raise ProviderError(ErrorKind.INVALID_REQUEST, text, scope=self._scope(region))
+        reference = request.image or settings.image or self._config.image
+        if not reference:
+            text = f"no image for {region}: set `image` on account {self._config.name} or on its region"
+            raise ProviderError(ErrorKind.IMAGE_MISSING, text, scope=self._scope(region))
+        image = self.image(reference, region)
+        return request.with_resolved(
+            image=_partial_url(image.self_link),
+            subnet=self._subnet(request, settings),
+            **{
+                DISK_GIB: str(max(request.disk_gib, image.disk_size_gb)),
+                DISK_TYPE: boot_disk_type(request.offer.instance_type),
+                PUBLIC_ADDRESS: "true" if settings.public_address else "false",
+                NETWORK_TAGS: ",".join(settings.security_groups),
+                SERVICE_ACCOUNT: settings.instance_role or "",
+            },
+        )
+
+    def image(self, reference: str, region: str) -> Any:
+        """The Image that a name or URL stands for, of a family the newest; ProviderError if it is no use."""
+        where = Where(self._config.name, region, image=reference)
+        scope = self._scope(region, reference)
+        try:
+            image = self._read_image(_HOST.sub("", reference), where)
+        except ProviderError as error:
+            if error.kind not in (ErrorKind.NOT_FOUND, ErrorKind.IMAGE_MISSING):
+                raise
+            text = f"there is no image {reference}: {error.message}"
+            raise ProviderError(ErrorKind.IMAGE_MISSING, text, code=error.code, scope=scope) from error
+        state = image.deprecated.state
+        if image.status not in ("READY", "") or state in ("OBSOLETE", "DELETED"):
+            text = f"image {reference} cannot be used: it is {state or image.status}"
+            raise ProviderError(ErrorKind.IMAGE_MISSING, text, scope=scope)
+        return image
+
+    def _read_image(self, reference: str, where: Where) -> Any:
+        from google.cloud.compute_v1.types import GetFromFamilyImageRequest, GetImageRequest
+
+        images = self._clients.images
+        if family := _FAMILY.match(reference):
+            newest = GetFromFamilyImageRequest(
+                project=family["project"] or self._project, family=family["name"]
+            )
+            return self._calls.read(images.get_from_family, newest, where)
+        if named := _IMAGE.match(reference):
+            one = GetImageRequest(project=named["project"] or self._project, image=named["name"])
+            return self._calls.read(images.get, one, where)
+        text = (
+            "expected [projects/PROJECT/global/images/]NAME or [projects/PROJECT/global/images/]family/NAME"
+        )
+        raise ProviderError(ErrorKind.IMAGE_MISSING, text)
+
+    def _subnet(self, request: LaunchRequest, settings: RegionConfig) -> str | None:
+        """None is the project's default network. Of several subnetworks a launch takes one by its token, so
+        that they fill evenly and a resend takes the same.
+        """
+        named = request.subnet
+        if named is None and settings.subnets:
+            named = settings.subnets[int(request.token, 16) % len(settings.subnets)]
+        return subnet_url(self._project, request.offer.region, named) if named else None
+
+    def _scope(self, region: str, image: str | None = None) -> Scope:
+        return Scope(provider="gcp", account=self._config.name, region=region, image=image)
+
+
+def subnet_url(project: str, region: str, name: str) -> str:
+    """A subnetwork's partial URL from its name or any form of its URL."""
+    bare = _partial_url(name)
+    return bare if "/" in bare else f"projects/{project}/regions/{region}/subnetworks/{bare}"
+
+
+def _partial_url(url: str) -> str:
+    """Without the host: the API takes this form from whatever endpoint it is sent to."""
+    return _HOST.sub("", url)
