@@ -14,6 +14,7 @@ from providers.vocabulary import Scope
 
 # Signed requests that are more than 5 minutes off are refused. [AWS General Reference, Signature Version 4]
 MAX_SKEW = timedelta(minutes=5)
+MESSAGE_CHARACTERS = 2000  # a proxy may answer with a page of its own
 
 # Client-side exceptions by class name, so that a row needs no import. The nearest class of the exception's
 # ancestry counts. `ambiguous`: the request may have arrived. [botocore.exceptions]
@@ -70,7 +71,8 @@ def from_response(
     if rule.kind is ErrorKind.AUTH and abs(skew) > MAX_SKEW:
         rule = replace(rule, kind=ErrorKind.CLOCK_SKEW, about=About.ACCOUNT, avoid=None)
         message = f"{message} (this machine's clock is {skew.total_seconds():+.0f} s off)"
-    return _error(rule, code, message, subject, launches and (rule.ambiguous or attempts > 1), retry_after)
+    unclear = launches and (rule.ambiguous or attempts > 1)
+    return error_from_rule(rule, code, message, subject, ambiguous=unclear, retry_after=retry_after)
 
 
 def from_exception(
@@ -86,7 +88,7 @@ def from_exception(
     headers = metadata.get("HTTPHeaders", {})
     return from_response(
         str(response.get("Error", {}).get("Code", "")),
-        str(response.get("Error", {}).get("Message", "")),
+        str(response.get("Error", {}).get("Message", "")).strip()[:MESSAGE_CHARACTERS],
         subject,
         status=int(metadata.get("HTTPStatusCode", 0)),
         launches=launches,
@@ -105,7 +107,7 @@ def from_client_side(exception: Exception, subject: Scope, *, launches: bool = F
     else:
         rule = UNKNOWN_FAILURE
     code = type(exception).__name__
-    return _error(rule, code, str(exception), subject, launches and rule.ambiguous, None)
+    return error_from_rule(rule, code, str(exception), subject, ambiguous=launches and rule.ambiguous)
 
 
 def scope_about(about: About, subject: Scope) -> Scope:
@@ -129,9 +131,16 @@ def _rule(code: str, message: str, status: int) -> Rule:
     return UNKNOWN_FAILURE if status >= 500 or status == 0 else UNKNOWN_REFUSAL
 
 
-def _error(
-    rule: Rule, code: str, message: str, subject: Scope, ambiguous: bool, retry_after: float | None
+def error_from_rule(
+    rule: Rule,
+    code: str,
+    message: str,
+    subject: Scope,
+    *,
+    ambiguous: bool = False,
+    retry_after: float | None = None,
 ) -> ProviderError:
+    """A row of the table applied to a request."""
     return ProviderError(
         rule.kind,
         message,

@@ -1,0 +1,159 @@
+"""`AwsProvider`: an AWS account behind the Provider interface. One EC2 call does one thing; the files beside
+this one say how.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from clock import Clock
+from providers.aws.api import Api
+from providers.aws.cache import Cache
+from providers.aws.catalogue import Catalogue
+from providers.aws.check import check
+from providers.aws.images import DEFAULT_IMAGE, Image, resolve
+from providers.aws.instances import (
+    by_region,
+    denied,
+    in_rank_order,
+    parse,
+    read_by_id,
+    read_instances,
+    unreadable,
+)
+from providers.aws.launch import freeze, is_prepared, refuse_unsendable, run_instances_parameters, subject
+from providers.aws.terminate import terminate
+from providers.config import AccountConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import (
+    CheckResult,
+    CloudInstance,
+    InstanceRef,
+    Launched,
+    LaunchRequest,
+    Listing,
+    OfferListing,
+)
+
+# For minutes after RunInstances reads may deny the instance. [EC2 developer guide, "Eventual consistency"]
+CONSISTENCY_WINDOW = timedelta(minutes=10)
+IMAGE_SECONDS = 300.0
+DEPLOYMENT_TAG = "corral-deployment"
+
+
+class AwsProvider:
+    """One account. Nothing is imported, read or connected before the first call needs it.
+
+    environment: where credentials with a prefix are read. chance: spreads repeated reads.
+    """
+
+    def __init__(
+        self,
+        config: AccountConfig,
+        clock: Clock,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._config = config
+        self._api = Api(config, clock, environment=environment, chance=chance)
+        self._catalogue = Catalogue(self._api, config, clock)
+        self._images: Cache[tuple[str, str], Image] = Cache(clock, IMAGE_SECONDS)
+
+    @property
+    def provider(self) -> str:
+        return self._config.provider
+
+    @property
+    def account(self) -> str:
+        return self._config.name
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        return tuple(self._config.regions)
+
+    @property
+    def consistency_window(self) -> timedelta:
+        return CONSISTENCY_WINDOW
+
+    @property
+    def reclaims_powered_off(self) -> bool:
+        """Launches set the shutdown behaviour `terminate`."""
+        return True
+
+    def check(self) -> Sequence[CheckResult]:
+        return check(self, self._api, self._catalogue, self._config)
+
+    def offers(self, region: str) -> OfferListing:
+        return self._catalogue.offers(region)
+
+    def prepare(self, request: LaunchRequest) -> LaunchRequest:
+        if is_prepared(request):
+            return request
+        region = request.offer.region
+        config = self._config.regions.get(region)
+        if config is None:
+            message = f"region {region} is not in the settings of account {self.account}"
+            raise ProviderError(ErrorKind.INVALID_REQUEST, message, scope=subject(request))
+        zone = self._catalogue.network(region).by_id(request.offer.zone)
+        if zone is None or (zone.subnet is None and request.subnet is None):
+            message = f"no subnet with free addresses in {request.offer.zone}"
+            raise ProviderError(ErrorKind.UNSUPPORTED, message, scope=subject(request))
+        wanted = request.image or config.image or self._config.image or DEFAULT_IMAGE
+        image = self._images.get((region, wanted), lambda: resolve(self._api, region, wanted))
+        return freeze(request, zone, image, config)
+
+    def launch(self, request: LaunchRequest) -> Launched:
+        refuse_unsendable(request)
+        region = request.offer.region
+        parameters = run_instances_parameters(request)
+        answer = self._api.write(
+            "ec2", region, "run_instances", subject(request), launches=True, **parameters
+        )
+        made = in_rank_order(answer["Instances"])
+        if len(made) != request.nodes:
+            message = f"EC2 made {len(made)} instances instead of {request.nodes}"
+            raise ProviderError(ErrorKind.UNKNOWN, message, scope=subject(request), ambiguous=True)
+        zone = request.offer.zone  # not looked up: nothing may fail any more
+        return Launched(tuple(parse(raw, region, self._api.account, lambda _: zone) for raw in made))
+
+    def find(self, request: LaunchRequest) -> Listing:
+        region = request.offer.region
+        mine = [{"Name": "client-token", "Values": [request.token]}]
+        found = read_instances(self._api, region, Filters=mine, MaxResults=1000)
+        return Listing(tuple(self._shown(raw, region) for raw in found))
+
+    def describe(self, refs: Sequence[InstanceRef]) -> Sequence[CloudInstance]:
+        answers: dict[InstanceRef, CloudInstance] = {}
+        for region, here in by_region(refs).items():
+            answers.update(self._describe_in(region, here))
+        return [answers[ref] for ref in refs]
+
+    def list_instances(self, region: str, deployment: str) -> Listing:
+        ours = [{"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [deployment]}]
+        found = read_instances(self._api, region, Filters=ours, MaxResults=1000)
+        return Listing(tuple(self._shown(raw, region) for raw in found))
+
+    def terminate(self, refs: Sequence[InstanceRef]) -> None:
+        for region, here in by_region(refs).items():
+            terminate(self._api, region, here)
+
+    def close(self) -> None:
+        self._api.close()
+
+    def _describe_in(self, region: str, refs: Sequence[InstanceRef]) -> dict[InstanceRef, CloudInstance]:
+        try:
+            found = read_by_id(self._api, region, [ref.provider_id for ref in refs])
+            return {
+                ref: self._shown(found[ref.provider_id], region) if ref.provider_id in found else denied(ref)
+                for ref in refs
+            }
+        except ProviderError as error:
+            return {ref: unreadable(ref, error) for ref in refs}
+
+    def _shown(self, raw: Mapping[str, Any], region: str) -> CloudInstance:
+        return parse(raw, region, self._api.account, lambda name: self._catalogue.network(region).id_of(name))

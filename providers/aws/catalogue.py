@@ -1,0 +1,86 @@
+"""What a region sells to this account: types × zones with a subnet × capacity types, with prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from clock import Clock
+from providers.aws.api import Api
+from providers.aws.cache import Cache
+from providers.aws.instance_types import Sold, read_offerings, read_types
+from providers.aws.network import Network, read_network
+from providers.aws.prices import OnDemandPrices, PriceList, read_spot
+from providers.config import AccountConfig, RegionConfig
+from providers.vocabulary import CapacityType, Offer, OfferKey, OfferListing
+
+TYPES_SECONDS = 24 * 3600.0
+OFFERINGS_SECONDS = 6 * 3600.0
+NETWORK_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All that was read of one region. `offered` holds (type, zone id), `spot` its prices."""
+
+    region: str
+    network: Network
+    types: Mapping[str, Sold]
+    offered: frozenset[tuple[str, str]]
+    spot: Mapping[tuple[str, str], float]
+    on_demand: PriceList
+
+
+class Catalogue:
+    """Reads and remembers. Spot prices are read each time, everything else when it is too old."""
+
+    def __init__(self, api: Api, config: AccountConfig, clock: Clock) -> None:
+        self._api, self._config, self._clock = api, config, clock
+        self._types: Cache[str, dict[str, Sold]] = Cache(clock, TYPES_SECONDS)
+        self._offerings: Cache[str, frozenset[tuple[str, str]]] = Cache(clock, OFFERINGS_SECONDS)
+        self._networks: Cache[str, Network] = Cache(clock, NETWORK_SECONDS)
+        self.on_demand = OnDemandPrices(api, clock)
+
+    def network(self, region: str) -> Network:
+        """Zones and subnets, at most ten minutes old."""
+        config = self._config.regions.get(region, RegionConfig())
+        return self._networks.get(region, lambda: read_network(self._api, region, config))
+
+    def offers(self, region: str) -> OfferListing:
+        """Everything for sale. Raises ProviderError if a part of it cannot be read; only a missing list of
+        on-demand prices is bridged by the built-in one.
+        """
+        allowed = self._config.allowed_types
+        network = self.network(region)
+        types = self._types.get(region, lambda: read_types(self._api, region, allowed))
+        offered = self._offerings.get(region, lambda: read_offerings(self._api, region, types))
+        now = self._clock.now()
+        spot_types = {name for name, sold in types.items() if CapacityType.SPOT in sold.capacity_types}
+        spot = read_spot(self._api, region, spot_types & {name for name, _ in offered}, network, now)
+        shelf = Shelf(region, network, types, offered, spot, self.on_demand.of(region))
+        return OfferListing(tuple(join(self._config.provider, self._config.name, shelf, now)))
+
+
+def join(provider: str, account: str, shelf: Shelf, now: datetime) -> Iterator[Offer]:
+    """The offers: what exists in a zone that has a subnet, in each way in which it can be bought."""
+    for zone in shelf.network.zones:
+        for name in sorted(shelf.types):
+            if zone.subnet is None or (name, zone.id) not in shelf.offered:
+                continue
+            sold = shelf.types[name]
+            for capacity_type in sold.capacity_types:
+                key = OfferKey(provider, account, shelf.region, zone.id, name, capacity_type)
+                price, priced_at, source = _price(shelf, name, zone.id, capacity_type, now)
+                yield Offer(key, sold.type, price, priced_at, source, zone.subnet)
+
+
+def _price(
+    shelf: Shelf, name: str, zone_id: str, capacity_type: CapacityType, now: datetime
+) -> tuple[float | None, datetime | None, str]:
+    if capacity_type is CapacityType.SPOT:
+        price, read_at, source = shelf.spot.get((name, zone_id)), now, "live"
+    else:
+        prices = shelf.on_demand
+        price, read_at, source = prices.by_type.get(name), prices.read_at, prices.source
+    return price, read_at if price is not None else None, source

@@ -1,0 +1,146 @@
+"""RunInstances: from a request to its parameters, and what EC2 must never be left to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from providers.aws.images import Image
+from providers.aws.instance_types import quota_family
+from providers.aws.network import Zone
+from providers.config import RegionConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import CapacityType, LaunchRequest, Scope
+
+USER_DATA_BYTES = 16384  # before base64 [EC2 User Guide, "Instance user data"]
+
+# Keys of LaunchRequest.extra: all that settings and the region decide, frozen when the request is prepared.
+ZONE_NAME, ROOT_DEVICE, DATA_DEVICES = "zone_name", "root_device", "data_devices"
+SECURITY_GROUPS, PUBLIC_ADDRESS, INSTANCE_ROLE = "security_groups", "public_address", "instance_role"
+
+
+def is_prepared(request: LaunchRequest) -> bool:
+    return request.image is not None and request.subnet is not None and ROOT_DEVICE in request.extra
+
+
+def freeze(request: LaunchRequest, zone: Zone, image: Image, config: RegionConfig) -> LaunchRequest:
+    """The prepared request: everything that could change between two sendings is written into it."""
+    extra = {
+        ZONE_NAME: zone.name,
+        ROOT_DEVICE: image.root_device,
+        DATA_DEVICES: ",".join(image.data_devices),
+        SECURITY_GROUPS: ",".join(config.security_groups),
+        PUBLIC_ADDRESS: "yes" if config.public_address else "no",
+        INSTANCE_ROLE: config.instance_role or "",
+    }
+    sized = replace(request, disk_gib=max(request.disk_gib, image.root_gib))
+    return sized.with_resolved(image=image.id, subnet=request.subnet or zone.subnet, **extra)
+
+
+def subject(request: LaunchRequest) -> Scope:
+    """All fields of a launch that an error may be about."""
+    key = request.offer
+    return Scope(
+        provider=key.provider,
+        account=key.account,
+        region=key.region,
+        zone=key.zone,
+        instance_type=key.instance_type,
+        family=quota_family(key.instance_type),
+        capacity_type=key.capacity_type,
+        reservation=key.reservation,
+        subnet=request.subnet,
+        image=request.image,
+    )
+
+
+def refuse_unsendable(request: LaunchRequest) -> None:
+    """Raise ProviderError for what EC2 would refuse or misread, before anything is sent."""
+    problem = None
+    if not is_prepared(request):
+        problem = "the request was not prepared"
+    elif request.offer.capacity_type is CapacityType.RESERVED:
+        problem = "launching into a reservation is not supported"
+    elif len(request.user_data.encode()) > USER_DATA_BYTES:
+        problem = f"user data has {len(request.user_data.encode())} bytes, EC2 takes {USER_DATA_BYTES}"
+    if problem is not None:
+        raise ProviderError(ErrorKind.INVALID_REQUEST, problem, scope=subject(request))
+
+
+def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
+    """The same bytes for the same prepared request, each time.
+
+    Idempotency is per zone because Placement names it; no open capacity reservation is consumed; metadata is
+    version 2 only; an instance that shuts itself down is terminated; every disk goes with its instance.
+    [EC2 API Reference, RunInstances; EC2 developer guide, "Ensuring idempotency"]
+    """
+    extra, spot = request.extra, request.offer.capacity_type is CapacityType.SPOT
+    parameters: dict[str, Any] = {
+        "ImageId": request.image,
+        "InstanceType": request.offer.instance_type,
+        "MinCount": request.nodes,
+        "MaxCount": request.nodes,
+        "ClientToken": request.token,
+        "UserData": request.user_data,
+        "NetworkInterfaces": [_interface(request)],
+        "BlockDeviceMappings": _disks(request),
+        "MetadataOptions": {
+            "HttpTokens": "required",
+            "HttpPutResponseHopLimit": 2,
+            "HttpEndpoint": "enabled",
+            "InstanceMetadataTags": "disabled",
+        },
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "Placement": {"AvailabilityZone": extra[ZONE_NAME]},
+        "CapacityReservationSpecification": {"CapacityReservationPreference": "none"},
+        "TagSpecifications": _tagged(request, spot),
+    }
+    if spot:
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+    if role := extra[INSTANCE_ROLE]:
+        parameters["IamInstanceProfile"] = {"Arn" if role.startswith("arn:") else "Name": role}
+    return parameters
+
+
+def _interface(request: LaunchRequest) -> dict[str, Any]:
+    interface: dict[str, Any] = {
+        "DeviceIndex": 0,
+        "SubnetId": request.subnet,
+        "AssociatePublicIpAddress": request.extra[PUBLIC_ADDRESS] == "yes",
+        "DeleteOnTermination": True,
+    }
+    if groups := _listed(request.extra, SECURITY_GROUPS):
+        interface["Groups"] = groups
+    return interface
+
+
+def _disks(request: LaunchRequest) -> list[dict[str, Any]]:
+    root = {
+        "VolumeSize": request.disk_gib,
+        "VolumeType": "gp3",
+        "Encrypted": True,
+        "DeleteOnTermination": True,
+    }
+    further = _listed(request.extra, DATA_DEVICES)
+    return [
+        {"DeviceName": request.extra[ROOT_DEVICE], "Ebs": root},
+        *({"DeviceName": device, "Ebs": {"DeleteOnTermination": True}} for device in further),
+    ]
+
+
+def _tagged(request: LaunchRequest, spot: bool) -> list[dict[str, Any]]:
+    """Tags are written with the creation, never after it. `Name` is what the console shows."""
+    tags = {"Name": f"corral-{request.token[:20]}", **request.tags}
+    kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
+    pairs = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+    return [{"ResourceType": kind, "Tags": pairs} for kind in kinds]
+
+
+def _listed(extra: Mapping[str, str], key: str) -> list[str]:
+    return _nonempty(extra.get(key, "").split(","))
+
+
+def _nonempty(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text]
