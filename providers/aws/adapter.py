@@ -114,9 +114,9 @@ class AwsProvider:
         answer = self._api.write(
             "ec2", region, "run_instances", subject(request), launches=True, **parameters
         )
-        made = in_rank_order(answer["Instances"])
+        made = in_rank_order(answer.get("Instances", ()))
         if len(made) != request.nodes:
-            message = f"EC2 made {len(made)} instances instead of {request.nodes}"
+            message = f"the answer shows {len(made)} instances instead of {request.nodes}"
             raise ProviderError(ErrorKind.UNKNOWN, message, scope=subject(request), ambiguous=True)
         zone = request.offer.zone  # not looked up: nothing may fail any more
         return Launched(tuple(parse(raw, region, self._api.account, lambda _: zone) for raw in made))

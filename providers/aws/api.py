@@ -41,7 +41,7 @@ BACK_OFF_SECONDS, BACK_OFF_CEILING = 1.0, 30.0
 MAX_PAGES = 500
 
 AGAIN = frozenset({ErrorKind.THROTTLED, ErrorKind.TRANSIENT})
-EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRetrievalError"})
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRetrievalError"})
 
 
 class Api:
