@@ -168,7 +168,7 @@ def _field(error: Mapping[str, Any]) -> str:
     allowed = error.get("allowed")
     if isinstance(allowed, list):
         allowed = ", ".join(str(value) for value in allowed)
-    text = f"{error.get('field') or 'request'}: {error.get('message') or error.get('detail') or ''}"
+    text = f"{error.get('field') or 'request'}: {error.get('problem') or ''}"
     return f"{text} (allowed: {allowed})" if allowed else text
 
 

@@ -1,0 +1,5 @@
+"""`python -m service.cli`: the command line without its console script."""
+
+from service.cli.main import run
+
+run()

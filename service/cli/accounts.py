@@ -1,0 +1,101 @@
+"""`corral check` and `corral config`: are the settings right, and do the clouds agree?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.arguments import ConfigFile, Json
+from service.cli.failure import CommandError, ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from clock import Clock
+    from providers.config import AccountConfig
+
+
+def check(config: ConfigFile = None, json: Json = False) -> None:
+    """Look at each account's credentials, permissions, regions, images and networks, from here.
+
+    Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if anything is wrong.
+    """
+    from clock import ScaledClock
+    from service.cli.settings_file import load_settings
+    from service.cli.show import as_json, table
+
+    settings = load_settings(config)
+    clock = ScaledClock.parse(settings.clock)
+    lines = [line for account in settings.accounts for line in _check(account, clock)]
+    if json:
+        as_json(lines)
+    else:
+        rows = [
+            (
+                line["account"],
+                "ok" if line["ok"] else "wrong",
+                line["subject"],
+                line["detail"],
+                line["remedy"],
+            )
+            for line in lines
+        ]
+        empty = "no accounts in the settings; `corral serve --sandbox` brings local clouds"
+        table(("ACCOUNT", "", "WHAT", "SEEN", "HOW TO MEND IT"), rows, empty=empty)
+    wrong = sum(not line["ok"] for line in lines)
+    if wrong:
+        raise CommandError(f"check: {wrong} of {len(lines)} checks failed", ExitCode.FAILED)
+
+
+def _check(account: AccountConfig, clock: Clock) -> list[dict[str, Any]]:
+    from service.accounts import make_provider
+    from service.cli.show import waiting
+
+    name = f"{account.provider}/{account.name}"
+    try:
+        with waiting(f"checking {name}"):
+            provider = make_provider(account, clock)
+            results = list(provider.check())
+            provider.close()
+    except Exception as error:  # one account that cannot even be set up leaves the others to be looked at
+        detail = f"{type(error).__name__}: {error}"
+        return [{"account": name, "subject": "set-up", "ok": False, "detail": detail, "remedy": ""}]
+    return [
+        {"account": name, "subject": r.subject, "ok": r.ok, "detail": r.detail, "remedy": r.remedy}
+        for r in results
+    ]
+
+
+def config_check(
+    file: Annotated[Path, typer.Argument(help="The settings' YAML file.", metavar="FILE")], json: Json = False
+) -> None:
+    """Say every problem of a settings file with its line, or that it can be used."""
+    from service.cli.show import as_json
+    from service.configuration import check as problems_of
+
+    problems = problems_of(file)
+    if json:
+        as_json({"file": str(file), "problems": problems})
+    else:
+        for problem in problems[:-1]:
+            typer.echo(f"corral: {problem}", err=True)
+        if not problems:
+            typer.echo(f"{file}: fine")
+    if problems:
+        raise UsageError(problems[-1])
+
+
+def config_show(config: ConfigFile = None, json: Json = False) -> None:
+    """Print the settings in force on this machine: file, then environment, then defaults. Secrets are masked."""
+    from service.cli.settings_file import config_path, load_settings, shown
+    from service.cli.show import as_json
+    from service.configuration import digest
+
+    settings = load_settings(config)
+    if json:
+        as_json({"hash": digest(settings), "settings": shown(settings)})
+        return
+    import yaml
+
+    print(f"# file: {config_path(config) or 'none'}; hash {digest(settings)}")
+    print(yaml.safe_dump(shown(settings), sort_keys=False), end="")
