@@ -11,6 +11,7 @@ from typing import Protocol
 from clock import Clock
 from providers.interface import Provider
 from service.db import Database
+from service.keys import SecretKeys
 from service.settings import Settings
 
 Place = tuple[str, str, str]
@@ -39,7 +40,7 @@ class Context:
     """One process's view. `settings` is replaced as a whole on reload; read it where it is used.
 
     `service_url` is what agents call, `service_ca` the PEM they trust for it where that is private.
-    `deployment_key` signs claim codes. `owner` names this process in claims. `wake` asks a loop to run now:
+    `deployment_key` signs claim codes, `secret_keys` open the projects' secrets. `owner` names this process in claims. `wake` asks a loop to run now:
     a lost call costs a little time, never correctness. `stopping` is set when no new launch may be sent.
     """
 
@@ -57,6 +58,7 @@ class Context:
     providers: Mapping[tuple[str, str], Provider] = field(default_factory=dict)
     stopping: Callable[[], bool] = lambda: False
     service_ca: str | None = None
+    secret_keys: SecretKeys | None = None
 
     def now(self) -> datetime:
         """The time, UTC."""

@@ -101,6 +101,7 @@ class Settings(Part):
     trusted_proxies: tuple[str, ...] = ()
     secret_key_file: str | None = None
     agent_update_key_file: str | None = None
+    agent_zipapp: str | None = None
     listen: Listen = Listen()
     accounts: tuple[AccountConfig, ...] = ()
     routes: tuple[Route, ...] = ()

@@ -71,10 +71,13 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
         times=ctx.settings.times,
     )
     verdict = decide(facts, now)
+    if isinstance(verdict, End | Drain) and verdict.ended is Ended.PREEMPTED:
+        lasts = timedelta(seconds=ctx.settings.times.avoid_after_preemption)
+        block_preempted(session, attempt.offer_key, lasts, now=now, chance=ctx.chance)
     if isinstance(verdict, End):
         end_attempt(session, attempt, verdict.ended, verdict.message, now=now, exit_code=verdict.exit_code)
     elif isinstance(verdict, Drain):
-        _drain(session, ctx, attempt, job, verdict, now)
+        _drain(session, attempt, job, verdict, now)
     elif isinstance(verdict, Start):
         _start(session, ctx, attempt, job, now)
     elif isinstance(verdict, Run):
@@ -123,7 +126,7 @@ def _predecessor_until(session: Session, attempt: Attempt, now: datetime) -> dat
     return last if last > now else None
 
 
-def _drain(session: Session, ctx: Context, attempt: Attempt, job: Job, verdict: Drain, now: datetime) -> None:
+def _drain(session: Session, attempt: Attempt, job: Job, verdict: Drain, now: datetime) -> None:
     attempt.drain_deadline = verdict.deadline
     attempt.wake_at = now
     move_attempt(
@@ -136,8 +139,6 @@ def _drain(session: Session, ctx: Context, attempt: Attempt, job: Job, verdict: 
         reason=verdict.ended,
     )
     if verdict.ended is Ended.PREEMPTED:
-        lasts = timedelta(seconds=ctx.settings.times.avoid_after_preemption)
-        block_preempted(session, attempt.offer_key, lasts, now=now, chance=ctx.chance)
         # The replacement is looked for at once: it boots while the old instance still lives.
         job.waiting_since, job.wake_at = now, now
         session.add(job)

@@ -134,7 +134,10 @@ def _gone(facts: Facts, now: datetime) -> End | None:
     for instance in facts.instances:
         if instance.state in (InstanceState.TERMINATING, InstanceState.TERMINATED):
             return _over(facts, instance)
-        if instance.cloud_state in (CloudState.STOPPED, CloudState.STOPPING):
+        stopping = instance.cloud_state in (CloudState.STOPPED, CloudState.STOPPING)
+        if stopping and instance.cloud_end_reason is EndReason.PREEMPTED:
+            return _over(facts, instance)
+        if instance.cloud_state is CloudState.STOPPED:
             return End(Ended.LOST, f"rank {instance.node}: its instance was stopped")
         seen = instance.agent_seen_at
         if not booting and seen is not None and now - seen >= timedelta(seconds=facts.times.lost_after):

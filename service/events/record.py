@@ -16,6 +16,7 @@ def record(
     subject: str,
     subject_id: str,
     message: str,
+    /,
     *,
     at: datetime,
     job_id: str | None = None,

@@ -16,7 +16,7 @@ from service.attempts.rows import attempt_of_instance
 from service.context import Context
 from service.events.record import record
 from service.instances.model import Instance
-from service.market.blocks import block_failure, block_preempted
+from service.market.blocks import block_failure
 from service.states import InstanceState
 from service.transitions import move_instance
 
@@ -40,9 +40,9 @@ def note(session: Session, ctx: Context, instance: Instance, fact: CloudInstance
     elif fact.state is CloudState.RUNNING:
         _note_running(session, instance, attempt, now)
     elif fact.state is CloudState.ABSENT:
-        _note_absent(session, ctx, instance, attempt, now, window)
+        _note_absent(session, instance, attempt, now, window)
     elif fact.state is CloudState.TERMINATED:
-        _note_over(session, ctx, instance, attempt, fact.detail or "the cloud says it is over", now)
+        _note_over(session, instance, attempt, fact.detail or "the cloud says it is over", now)
     elif fact.state in (CloudState.STOPPED, CloudState.STOPPING) and instance.state is InstanceState.RUNNING:
         wake_attempt(session, attempt, now)
     if fact.state not in OVER:
@@ -95,7 +95,6 @@ def _note_running(session: Session, instance: Instance, attempt: Attempt | None,
 
 def _note_absent(
     session: Session,
-    ctx: Context,
     instance: Instance,
     attempt: Attempt | None,
     now: datetime,
@@ -106,12 +105,11 @@ def _note_absent(
     born = instance.requested_at or instance.planned_at
     if now - born < window and instance.running_at is None:
         return
-    _note_over(session, ctx, instance, attempt, "the cloud knows no such instance any more", now)
+    _note_over(session, instance, attempt, "the cloud knows no such instance any more", now)
 
 
 def _note_over(
     session: Session,
-    ctx: Context,
     instance: Instance,
     attempt: Attempt | None,
     message: str,
@@ -132,8 +130,6 @@ def _note_over(
         reason="ours" if ours else str(reason),
     )
     if not ours and reason is EndReason.PREEMPTED and attempt is not None:
-        lasts = timedelta(seconds=ctx.settings.times.avoid_after_preemption)
-        block_preempted(session, attempt.offer_key, lasts, now=now, chance=ctx.chance)
         record(
             session,
             "instance_preempted",

@@ -63,7 +63,7 @@ class Checkpoint(Part):
     needs between SIGTERM and its last checkpoint.
     """
 
-    path: str = Field(pattern=r"^/[^\n\0]*$", max_length=255)
+    path: str = Field(pattern=r"^/[^\n\x00]*$", max_length=255)
     to: str = Field(min_length=1, max_length=1024)
     grace_seconds: int = Field(default=DEFAULT_GRACE_SECONDS, ge=1, le=3600)
 
@@ -92,8 +92,15 @@ class Retry(Part):
 class File(Part):
     """A file for the job: uploaded bytes by hash, at a path that is relative to the job's directory."""
 
-    path: str = Field(pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\n\0]+$", max_length=255)
+    path: str = Field(pattern=r"^[^/\n\x00][^\n\x00]*$", max_length=255)
     sha256: Sha256
+
+    @field_validator("path")
+    @classmethod
+    def _stays_inside(cls, value: str) -> str:
+        if ".." in value.split("/"):
+            raise ValueError("must stay inside the job's directory: no '..'")
+        return value
 
 
 class Git(Part):
