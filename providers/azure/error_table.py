@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
         K.CONFLICT,
         R.OFFER,
         _s(15),
-        text=r"marked for deletion|another operation is in progress|operation is changing power state",
+        text=r"marked for deletion|is attached to|another operation is in progress|changing power state",
     ),
     Rule(
         "OperationNotAllowed",
@@ -147,11 +147,11 @@ RULES: tuple[Rule, ...] = (
         text=r"VM size .* is not available in the current region",
     ),
     Rule(
-        "InvalidParameter BadRequest",
+        "InvalidParameter BadRequest InvalidAvailabilityZone LocationNotSupportAvailabilityZones",
         K.UNSUPPORTED,
         R.PLACEMENT,
         _h(24),
-        text=r"not supported in .*\bzone|does not support .*\bzone",
+        text=r"\bzone.* not supported|not supported in .*\bzone|does not support .*\bzone",
     ),
     Rule(
         "BadRequest InvalidParameter",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from providers.azure.error_table import RULES, THROTTLE_TEXT, THROTTLES, WRAPPERS, Reach, Rule
 from providers.errors import ErrorKind, ProviderError
@@ -168,7 +169,7 @@ def _unlisted(
 def _quota(match: re.Match[str], text: str, code: str, attempt: Attempt) -> ProviderError:
     """Spot draws from one pool per region; on demand needs the region's cores and the family's."""
     key = QUOTA_KEY.search(text)
-    name = family_key(key["key"] if key else match["name"])
+    name = family_key(unquote(key["key"]) if key else match["name"])
     region = attempt.region
     if name == "lowprioritycores":
         scope = Scope("azure", attempt.account, region, capacity_type=CapacityType.SPOT)
