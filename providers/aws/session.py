@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from providers.config import AccountConfig
@@ -20,10 +21,16 @@ READ_SECONDS = 60
 KEY_ID, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 
 
+@cache
+def _models() -> Any:
+    """The loader of service models, one for the process: EC2's alone takes 20 MB, whoever uses it."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
 class Clients:
-    """Hands out clients; safe for threads, as the clients are. All share one session and so one copy of
-    the service models in memory.
-    """
+    """Hands out clients; safe for threads, as the clients are."""
 
     def __init__(self, config: AccountConfig, environment: Mapping[str, str]) -> None:
         self._config = config
@@ -98,6 +105,7 @@ def _session(config: AccountConfig, environment: Mapping[str, str]) -> Any:
     # A profile that is named switches the SDK's own environment variables off, so a file means that file.
     profile = credentials.profile or ("default" if credentials.file is not None else None)
     core = botocore.session.Session(profile=profile)
+    core.register_component("data_loader", _models())
     if credentials.file is not None:
         core.set_config_variable("credentials_file", credentials.file)
     if credentials.environment is not None:
@@ -153,7 +161,7 @@ def _assuming(source: Any, config: AccountConfig) -> Any:
             return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
     session = botocore.session.Session()
-    session.register_component("data_loader", source.get_component("data_loader"))
+    session.register_component("data_loader", _models())
     session.register_component("credential_provider", CredentialResolver([Role()]))
     return session
 
