@@ -67,7 +67,9 @@ def main(poweroff: str, command: list[str]) -> int:
 
 def _start(command: list[str]) -> int:
     quiet = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
-    return os.posix_spawnp(command[0], command, os.environ, file_actions=quiet, setsid=True)
+    # Python sets LC_CTYPE for itself where there is no locale (PEP 538); it was not given to us.
+    environment = {key: value for key, value in os.environ.items() if key != "LC_CTYPE"}
+    return os.posix_spawnp(command[0], command, environment, file_actions=quiet, setsid=True)
 
 
 def _reap() -> dict[int, int]:

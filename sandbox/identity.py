@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # Which objects come with an instance and what they are called; `{hex}` is drawn, `{name}` is the instance's.
-_OBJECTS: dict[str, dict[str, str]] = {
+_OBJECTS: dict[str, dict[str, str | Sequence[str]]] = {
     "aws": {"disk": "vol-{hex}", "nic": "eni-{hex}", "address": "{ip}", "spot_request": "sir-{short}"},
     "gcp": {"disk": "{name}", "address": "{ip}"},
     "azure": {"disk": "{name}-os", "nic": "{name}-nic", "address": "{name}-ip"},
@@ -44,15 +44,23 @@ class Identity:
         return f"198.18.{self._public // 250 % 250}.{self._public % 250 + 1}"
 
     def objects(
-        self, provider: str, name: str, *, public_ip: str | None, spot: bool, names: Mapping[str, str]
-    ) -> dict[str, str]:
-        """kind -> id of what is made with an instance. `names` may give other patterns by kind."""
+        self,
+        provider: str,
+        name: str,
+        *,
+        public_ip: str | None,
+        spot: bool,
+        names: Mapping[str, str | Sequence[str]],
+    ) -> dict[str, list[str]]:
+        """kind -> ids of what is made with an instance. `names` may give other patterns by kind."""
         found = {}
-        for kind, pattern in (_OBJECTS[provider] | dict(names)).items():
+        for kind, patterns in (_OBJECTS[provider] | dict(names)).items():
             if (kind == "address" and public_ip is None) or (kind == "spot_request" and not spot):
                 continue
-            drawn = {"hex": self._hex(17), "short": self._hex(8)}
-            found[kind] = pattern.format(name=name, ip=public_ip, **drawn)
+            found[kind] = [
+                pattern.format(name=name, ip=public_ip, hex=self._hex(17), short=self._hex(8))
+                for pattern in ([patterns] if isinstance(patterns, str) else patterns)
+            ]
         return found
 
     def _hex(self, digits: int) -> str:

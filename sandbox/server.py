@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from clock import Clock
 from sandbox import accounts
+from sandbox.catalogue import PROVIDERS
 from sandbox.machines import ProcessMachines
 from sandbox.scenario import Scenario
 from sandbox.wire import CuttableProtocol
@@ -48,7 +49,7 @@ class Sandbox:
 
     root: a folder for the instances' disks and consoles. agent_command: what an instance's unit starts.
     base_port: 0 takes free ports, else five ports from there on. ticking: False leaves time to the caller
-    (`sandbox.world.tick()` or POST /control/tick), for clocks that are moved by hand.
+    (`sandbox.world.tick()` or POST /control/tick), for clocks that are moved by hand. clouds: only these.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class Sandbox:
         *,
         base_port: int = 0,
         ticking: bool = True,
+        clouds: Sequence[str] = PROVIDERS,
     ) -> None:
         self._sockets = {
             name: _listen(base_port + index if base_port else 0)
             for index, (name, module) in enumerate(FACES.items())
-            if importlib.util.find_spec(module) is not None
+            if (name in clouds or name not in PROVIDERS) and importlib.util.find_spec(module) is not None
         }
         self.endpoints = {name: _url(sock) for name, sock in self._sockets.items()}
         self.machines = ProcessMachines(root, agent_command, self.endpoints["metadata"], clock)

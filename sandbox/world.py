@@ -103,15 +103,16 @@ class World:
         poweroff: Literal["terminate", "stop"] = "terminate",
         eviction: Literal["delete", "stop"] = "delete",
         keep: Iterable[str] = (),
-        objects: Mapping[str, str] | None = None,
+        objects: Mapping[str, str | Sequence[str]] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> list[Vm]:
         """Make one instance per name, all or none; Refusal says why not.
 
         zone: the catalogue's key. max_price: USD per hour that the caller pays for spot at most.
         max_run_seconds: the cloud ends it so long after it began to run. poweroff, eviction, keep: see Vm.
-        objects: other id patterns for what comes with an instance, by kind (`{"nic": "{name}-nic0"}`). Each
-        instance gets its own copy of `tags` and `extra`.
+        objects: other id patterns for what comes with an instance, by kind, one or several
+        (`{"nic": "{name}-nic0"}`; fields: name, ip, hex, short). Each instance gets its own copy of `tags`
+        and `extra`.
         """
         with self._lock:
             pool = Pool(provider, region, zone, instance_type, capacity_type)
@@ -290,16 +291,19 @@ class World:
         with self._lock:
             return self._ledger.summary(self._vms.values(), self.now())
 
-    def _enter(self, vm: Vm, patterns: Mapping[str, str], max_run_seconds: float | None) -> None:
+    def _enter(
+        self, vm: Vm, patterns: Mapping[str, str | Sequence[str]], max_run_seconds: float | None
+    ) -> None:
         self._vms[vm.provider, vm.id] = vm
         self._by_key[vm.metadata_key] = vm
         spot = vm.capacity_type == "spot"
         found = self._identity.objects(
             vm.provider, vm.name, public_ip=vm.public_ip, spot=spot, names=patterns
         )
-        vm.objects = {kind: [name] for kind, name in found.items()}
-        for kind, name in [("instance", vm.id), *found.items()]:
-            self._ledger.made(vm.created_at, vm, kind, name)
+        vm.objects = found
+        for kind, ids in [("instance", [vm.id]), *found.items()]:
+            for name in ids:
+                self._ledger.made(vm.created_at, vm, kind, name)
         self._lifecycle.note("created", vm, token=vm.token)
 
         def run() -> None:

@@ -121,7 +121,7 @@ def catalogue(provider: str) -> Catalogue:
         zones=zones,
         types={size.name: size for size in types},
         sold_in=sold_in,
-        limits=table["limits"],
+        limits={name: float(limit) for name, limit in table["limits"].items()},
         components=components,
     )
 
