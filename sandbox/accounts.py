@@ -22,7 +22,7 @@ def accounts(endpoints: Mapping[str, str], folder: Path) -> list[dict[str, Any]]
     """
     special: dict[str, dict[str, Any]] = {
         "aws": {"credentials": {"file": str(_credentials(folder))}},
-        "gcp": {"project": PROJECT},
+        "gcp": {"project": PROJECT, "image": f"projects/{PROJECT}/global/images/family/corral"},
         "azure": {"subscription": SUBSCRIPTION, "resource_group": RESOURCE_GROUP},
     }
     return [
