@@ -1,0 +1,20 @@
+"""The AWS adapter keeps the promises of a provider, against the local EC2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.providers.aws.bench import AwsBench, opened
+from tests.providers.contract import ProviderContract
+
+
+@pytest.fixture
+def bench() -> Iterator[AwsBench]:
+    with opened() as one:
+        yield one
+
+
+class TestAws(ProviderContract):
+    """The whole contract."""
