@@ -87,6 +87,16 @@ class Client:
                 return
             left = None if left is None else left - size
 
+    def exists(self, path: str, params: Params | None = None) -> bool:
+        """HEAD: whether the service has it."""
+        with self._translated():
+            answer = self._http.head(path, params=_given(params))
+        if answer.status_code == 404:
+            return False
+        if answer.is_error:
+            raise failure_of(answer)
+        return True
+
     def upload(self, path: str, file: Path, params: Params | None = None) -> Any:
         """PUT a file's bytes, read as they are sent."""
         content = _chunks(file)

@@ -12,14 +12,34 @@ if TYPE_CHECKING:
     from service.cli.client import Client
 
 _WITH_VALUE = ("--url", "--token")
+_TAKE_COMMANDS = ("run", "plan")
 
 
 @dataclass(frozen=True)
 class Globals:
-    """What was given on the line; None where it was not."""
+    """What was given on the line; None where it was not. `command`: what stood after `--`."""
 
     url: str | None = None
     token: str | None = None
+    command: tuple[str, ...] = ()
+
+
+def split_command(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """For `run` and `plan`: what stands before `--`, and the job's own command after it."""
+    if "--" not in arguments:
+        return arguments, ()
+    end = arguments.index("--")
+    words, after = arguments[:end], tuple(arguments[end + 1 :])
+    return (words, after) if _verb(words) in _TAKE_COMMANDS else (arguments, ())
+
+
+def _verb(words: list[str]) -> str | None:
+    before: str | None = None
+    for word in words:
+        if not word.startswith("-") and before not in _WITH_VALUE:
+            return word
+        before = word
+    return None
 
 
 def hoist(arguments: list[str]) -> list[str]:

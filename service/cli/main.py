@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -28,7 +29,7 @@ from service.cli import (
 )
 from service.cli.demo import command as demo
 from service.cli.failure import CommandError, ExitCode
-from service.cli.globals import Globals, hoist
+from service.cli.globals import Globals, hoist, split_command
 
 app = typer.Typer(
     name="corral",
@@ -84,14 +85,12 @@ def _globals(
 
         print(f"corral {installed('corral')}")
         raise typer.Exit
-    context.obj = Globals(url, token)
+    context.obj = replace(context.obj or Globals(), url=url, token=token)
 
 
 def _register() -> None:
     for name, command in COMMANDS.items():
-        # What follows `--` is the job's own command line.
-        settings = {"ignore_unknown_options": False}
-        app.command(name, context_settings=settings)(command)
+        app.command(name)(command)
     for name, (text, commands) in GROUPS.items():
         group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
         for verb, command in commands.items():
@@ -105,7 +104,8 @@ _register()
 def main(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code. One line on stderr says what went wrong."""
     try:
-        result = app(hoist(list(arguments)), prog_name="corral", standalone_mode=False)
+        words, command = split_command(list(arguments))
+        result = app(hoist(words), prog_name="corral", standalone_mode=False, obj=Globals(command=command))
         sys.stdout.flush()
         return result if isinstance(result, int) else ExitCode.OK
     except CommandError as error:

@@ -63,34 +63,68 @@ def build(
         raise UsageError("give a spec FILE, or a command after --")
     spec = read(file) if file is not None else {}
     if command:
-        spec["run"] = command[0] if len(command) == 1 else shlex.join(command)
+        text = command[0] if len(command) == 1 else shlex.join(command)
+        spec = {**_without(spec, "run"), "run": text}
     spec.setdefault("name", _name_from(file, command))
     return laid_over(spec, options, environment)
+
+
+# Field that an option sets -> its other spellings, at the top and under resources. The service takes each
+# thing once, so what the command line says replaces whatever the file says of it.
+_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "run": ("run", "commands"),
+    "name": ("name",),
+    "class": ("class", "run_class"),
+    "project": ("project",),
+    "max_price": ("max_price", "max_hourly_cost"),
+    "allow": ("allow", "infra", "cloud", "clouds", "backends", "region", "regions"),
+    "gpu": ("gpu", "gpus", "accelerators"),
+    "nodes": ("nodes", "num_nodes"),
+    "use": ("use_spot", "spot_policy"),
+}
 
 
 def laid_over(spec: dict[str, Any], options: Options, environment: Mapping[str, str]) -> dict[str, Any]:
     """The spec with the options in it; other spellings of a field that an option sets are dropped."""
     result = dict(spec)
-    for field, value in (
-        ("name", options.name),
-        ("class", options.run_class),
-        ("max_price", options.max_price),
-        ("allow", list(options.allow) or None),
-        ("project", options.project),
-    ):
+    said = {
+        "name": options.name,
+        "class": options.run_class,
+        "max_price": options.max_price,
+        "allow": list(options.allow) or None,
+        "project": options.project,
+    }
+    for field, value in said.items():
         if value is not None:
-            result[field] = value
+            result = {**_without(result, field), field: value}
+    for field, value in {"gpu": options.gpus, "nodes": options.nodes}.items():
+        if value is not None:
+            result = _without(result, field)
+            result["resources"] = {**_mapping(result.get("resources")), field: value}
     if options.spot is not None:
+        result = _without(result, "use")
         result["spot"] = {**_mapping(result.get("spot")), "use": "only" if options.spot else "never"}
-    resources = {"gpu": options.gpus, "nodes": options.nodes}
-    resources = {field: value for field, value in resources.items() if value is not None}
-    if resources:
-        result["resources"] = {**_mapping(result.get("resources")), **resources}
     if options.env:
-        result["env"] = {**_mapping(result.get("env")), **_assignments(options.env, environment)}
+        field = "envs" if "envs" in result and "env" not in result else "env"
+        result[field] = _pairs(result.get(field)) | _assignments(options.env, environment)
     if options.secrets:
-        result["secrets"] = [*(result.get("secrets") or []), *options.secrets]
+        result["secrets"] = [*(result.get("secrets") or ()), *options.secrets]
     return result
+
+
+def _without(spec: dict[str, Any], field: str) -> dict[str, Any]:
+    spellings = _SPELLINGS[field]
+    kept = {name: value for name, value in spec.items() if name not in spellings}
+    if isinstance(kept.get("resources"), dict):
+        kept["resources"] = {n: v for n, v in kept["resources"].items() if n not in spellings}
+    return kept
+
+
+def _pairs(env: Any) -> dict[str, Any]:
+    """The file's env as a mapping; it may be written as a list of NAME=VALUE."""
+    if isinstance(env, list):
+        return {name: value for name, _, value in (str(item).partition("=") for item in env)}
+    return _mapping(env)
 
 
 def _assignments(pairs: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

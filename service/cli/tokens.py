@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from service.cli.arguments import Json, Project
-from service.cli.failure import ExitCode, UsageError
+from service.cli.failure import UsageError
 from service.cli.globals import Globals, connect
 
 MAX_TOKEN = 1024
@@ -28,8 +28,9 @@ def login(context: typer.Context) -> None:
     token = given.token or os.environ.get("CORRAL_TOKEN") or _read_token()
     connection = find(given.url, token, os.environ)
     with Client(connection) as client:
-        client.get("/v1/projects", {"limit": 1})
-    line(f"{connection.url}: kept in {save(connection, os.environ)}")
+        who = client.get("/v1/whoami")
+    line(f"{connection.url}: {who['name']}, {who['role']} of {who['project'] or 'all projects'}")
+    line(f"kept in {save(connection, os.environ)}")
 
 
 def _read_token() -> str:
@@ -44,12 +45,16 @@ def _read_token() -> str:
     return text.strip()
 
 
-def ls(context: typer.Context, project: Project = None, json: Json = False) -> None:
-    """List API tokens. What a token says is never shown again, only what it may do."""
+def ls(
+    context: typer.Context,
+    revoked: Annotated[bool, typer.Option("--revoked", help="Also those that were revoked.")] = False,
+    json: Json = False,
+) -> None:
+    """List API tokens: what each may do. Their texts are kept nowhere."""
     from service.cli.show import as_json, clock_time, table
 
     with connect(context) as client:
-        items = list(client.pages("/v1/tokens", {"project": project}))
+        items = list(client.pages("/v1/tokens", {"revoked": revoked}))
     if json:
         as_json(items)
         return
@@ -65,3 +70,37 @@ def ls(context: typer.Context, project: Project = None, json: Json = False) -> N
         for item in items
     ]
     table(("ID", "NAME", "ROLE", "PROJECT", "LAST USED", "EXPIRES"), rows, empty="no tokens")
+
+
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="For people to tell it by.", metavar="NAME")],
+    role: Annotated[str, typer.Option("--role", help="admin, member or viewer.")] = "member",
+    project: Project = None,
+    expires_in: Annotated[
+        str | None, typer.Option("--expires-in", help="How long it is good for: 12h, 90d. Default: always.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a token; it is shown once. With --project it is good for that project only."""
+    from service.cli.show import as_json, note
+
+    body = {"name": name, "role": role, "project": project, "expires_in": expires_in}
+    with connect(context) as client:
+        made = client.post("/v1/tokens", {key: value for key, value in body.items() if value is not None})
+    if json:
+        as_json(made)
+        return
+    print(made["token"])
+    note(f"token {made['id']}, {made['role']}; shown only now")
+
+
+def revoke(
+    context: typer.Context, token: Annotated[str, typer.Argument(help="Its id.", metavar="ID")]
+) -> None:
+    """Revoke a token at once."""
+    from service.cli.show import line
+
+    with connect(context) as client:
+        client.delete(f"/v1/tokens/{token}")
+    line(f"{token}: revoked")

@@ -5,8 +5,10 @@ that the rest of the run depends on: weights, momentum, the step (and so the lea
 state and the place in the shuffled data. So a run that was interrupted ends with the same checksum as one
 that was not.
 
-Environment: STEPS, CHECKPOINT_EVERY (steps), STEP_SECONDS (real seconds of pretended work a step), and what
-the agent sets: CORRAL_CHECKPOINT_DIR, CORRAL_RESTORED_CHECKPOINT.
+On SIGTERM it writes a checkpoint at once, uses LAST_SECONDS of what time it was given, and writes another.
+
+Environment: STEPS, CHECKPOINT_EVERY (steps), STEP_SECONDS (real seconds of pretended work a step),
+LAST_SECONDS (real), and what the agent sets: CORRAL_CHECKPOINT_DIR, CORRAL_RESTORED_CHECKPOINT.
 """
 
 import hashlib
@@ -105,15 +107,24 @@ def main() -> int:
     steps = int(os.environ.get("STEPS", "240"))
     every = int(os.environ.get("CHECKPOINT_EVERY", "20"))
     pause = float(os.environ.get("STEP_SECONDS", "0"))
+    last_seconds = float(os.environ.get("LAST_SECONDS", "0"))
     kept = os.environ.get("CORRAL_CHECKPOINT_DIR")
     restored = os.environ.get("CORRAL_RESTORED_CHECKPOINT")
     training = Training()
     if restored:
         training.load((Path(restored) / "state.json").read_text())
         print(f"resumed at step {training.step}", flush=True)
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
-    while training.step < steps and not told:
+    told: list[float] = []
+    signal.signal(signal.SIGTERM, lambda _number, _frame: told.append(time.monotonic()))
+    heard = False
+    while training.step < steps:
+        if told and not heard:
+            heard = True
+            print(f"told to stop at step {training.step}", flush=True)
+            if kept:
+                save(training, Path(kept))
+        if told and time.monotonic() - told[0] >= last_seconds:
+            break
         loss = training.advance()
         if training.step % every == 0:
             print(f"step {training.step} loss {loss:.4f}", flush=True)
@@ -121,9 +132,9 @@ def main() -> int:
                 save(training, Path(kept))
         time.sleep(pause)
     if training.step < steps:
-        print(f"told to stop at step {training.step}", flush=True)
         if kept:
             save(training, Path(kept))
+        print(f"stopped at step {training.step}", flush=True)
         return TERMINATED
     print(f"finished step {training.step} checksum {training.checksum()}", flush=True)
     return 0

@@ -1,0 +1,1 @@
+"""`corral logs` and `corral events`."""

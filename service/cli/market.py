@@ -1,0 +1,93 @@
+"""`corral offers` and `corral instances`: what could be had, and what is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli.arguments import Json
+from service.cli.globals import connect
+
+Provider = Annotated[str | None, typer.Option("--provider", help="Only this cloud: aws, gcp, azure.")]
+Region = Annotated[str | None, typer.Option("--region", help="Only this region.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+
+
+def offers(
+    context: typer.Context,
+    gpus: Annotated[str | None, typer.Option("--gpus", help="Only with these: H100, H100:8.")] = None,
+    provider: Provider = None,
+    region: Region = None,
+    capacity_type: Annotated[
+        str | None, typer.Option("--capacity-type", help="Only this: spot, on_demand, reserved.")
+    ] = None,
+    max_price: Annotated[
+        float | None, typer.Option("--max-price", min=0, help="At most so many USD per instance-hour.")
+    ] = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List what the clouds sell to us, cheapest first."""
+    from service.cli.show import as_json, clock_time, dollars, table
+
+    params = {
+        "gpu": gpus,
+        "provider": provider,
+        "region": region,
+        "capacity_type": capacity_type,
+        "max_price": max_price,
+    }
+    with connect(context) as client:
+        items = list(client.pages("/v1/offers", params, limit=limit))
+    if json:
+        as_json(items)
+        return
+    rows = [
+        (
+            f"{item['provider']}/{item['account']}",
+            item["zone"],
+            item["instance_type"],
+            f"{gpu['name']}:{gpu['count']}" if (gpu := item.get("gpu")) else None,
+            item["capacity_type"],
+            dollars(item["price_usd"], 4),
+            clock_time(item.get("priced_at")),
+        )
+        for item in items
+    ]
+    columns = ("ACCOUNT", "ZONE", "TYPE", "GPUS", "CAPACITY", "PRICE/H", "PRICED AT")
+    table(columns, rows, empty="no offers; no account is configured, or the clouds were not read yet")
+
+
+def instances(
+    context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also those that are gone.")] = False,
+    provider: Provider = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List instances, newest first: those that are live, or with --all every one."""
+    from service.cli.show import as_json, clock_time, table
+
+    with connect(context) as client:
+        params = {"provider": provider, "live": None if everything else True}
+        items = list(client.pages("/v1/instances", params, limit=limit))
+    if json:
+        as_json(items)
+        return
+    rows = [
+        (
+            item["id"],
+            item.get("provider_id"),
+            f"{item['provider']}/{item['zone']}",
+            item["instance_type"],
+            item["capacity_type"],
+            item["state"],
+            item.get("job_id"),
+            clock_time(item.get("agent_seen_at")),
+            clock_time(item.get("notice_deadline")),
+        )
+        for item in items
+    ]
+    columns = ("ID", "CLOUD'S ID", "WHERE", "TYPE", "CAPACITY", "STATE", "JOB", "AGENT SEEN", "NOTICE UNTIL")
+    table(columns, rows, empty="no instances" if everything else "no live instances; --all lists every one")
