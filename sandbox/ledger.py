@@ -120,4 +120,4 @@ def stamp(at: datetime) -> str:
 
 def _dollars(amount: Fraction) -> str:
     exact = Decimal(amount.numerator) / Decimal(amount.denominator)
-    return str(exact.quantize(Decimal("1e-9"), ROUND_HALF_UP))
+    return f"{exact.quantize(Decimal('1e-9'), ROUND_HALF_UP):f}"
