@@ -9,7 +9,7 @@ export UV_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help install lock demo test lint format types check clean
+.PHONY: help install lock demo kills docker-check test lint format types check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,12 @@ lock: $(UV) ## resolve requirements/*.in into hashed requirements/*.txt
 
 demo: install ## the main job, end to end, on three local clouds
 	$(BIN)/corral demo
+
+kills: install ## kill -9 of the service at 20 seeded moments of the demo's scenario (SEED=n, MOMENTS=n)
+	$(BIN)/python -m bench.kills $(if $(SEED),--seed $(SEED)) $(if $(MOMENTS),--moments $(MOMENTS))
+
+docker-check: ## the Dockerfile's steps without an engine; needs root and debootstrap (LEND=paths that RUN needs)
+	$(PYTHON) deploy/docker_check.py $(foreach path,$(LEND),--lend $(path))
 
 test: install ## all tests
 	$(BIN)/python -m pytest -n 2

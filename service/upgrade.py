@@ -100,11 +100,20 @@ def drift(engine: Engine) -> list[Any]:
 
 
 def backup(engine: Engine, label: str) -> Path:
-    """Copy a SQLite database while it is in use, beside it; the copy's path. SchemaError on PostgreSQL."""
+    """Copy a SQLite database beside itself; the copy's path. SchemaError on PostgreSQL."""
+    source = Path(engine.url.database or "")
+    return copy_to(engine, source.with_name(f"{source.name}.{label}"))
+
+
+def copy_to(engine: Engine, target: Path) -> Path:
+    """Copy a SQLite database while it is in use, readable by us only. SchemaError on PostgreSQL, or if there
+    is something at `target`.
+    """
     if engine.dialect.name != "sqlite" or not engine.url.database:
         raise SchemaError("a PostgreSQL database is backed up with pg_dump")
     source = Path(engine.url.database)
-    target = source.with_name(f"{source.name}.{label}")
+    if not source.exists():
+        raise SchemaError(f"there is no database at {source}; run `corral init`")
     if target.exists():
         raise SchemaError(f"{target} exists already")
     with closing(sqlite3.connect(source)) as live, closing(sqlite3.connect(target)) as copy:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check(config: ConfigFile = None, json: Json = False) -> None:
     """Look at each account's credentials, permissions, regions, images and networks, from here.
 
-    Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if anything is wrong.
+    Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if some fail.
     """
     from clock import ScaledClock
     from service.cli.settings_file import load_settings
@@ -86,7 +86,7 @@ def config_check(
 
 
 def config_show(config: ConfigFile = None, json: Json = False) -> None:
-    """Print the settings in force on this machine: file, then environment, then defaults. Secrets are masked."""
+    """Print the settings in force on this machine: file, environment, defaults. Secrets are masked."""
     from service.cli.settings_file import config_path, load_settings, shown
     from service.cli.show import as_json
     from service.configuration import digest

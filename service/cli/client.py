@@ -20,7 +20,7 @@ UPLOAD_SECONDS = 600.0
 PAGE = 100
 _CHUNK = 1 << 20
 
-Params = Mapping[str, str | int | bool | None]
+Params = Mapping[str, str | float | bool | None]
 
 
 class Client:

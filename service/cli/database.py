@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.arguments import ConfigFile, Json
-from service.cli.failure import CommandError, UsageError
+from service.cli.failure import CommandError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -61,10 +61,10 @@ def backup(
 ) -> None:
     """Copy a SQLite database while the service runs. Keep the secret key with it, but not beside it."""
     from service.cli.show import line, waiting
-    from service.upgrade import backup as copy_of
+    from service.upgrade import copy_to
 
     with _engine(_settings(config)) as engine, waiting("copying"):
-        made = copy_of(engine, target)
+        made = copy_to(engine, target)
     line(f"{made}: {made.stat().st_size} bytes")
 
 

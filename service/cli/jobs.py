@@ -70,7 +70,7 @@ def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
         as_json(answer)
         return
     line(f"{answer['state']}: {answer.get('detail') or '-'}")
-    if answer.get("counts"):
+    if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
     rows = [
         (

@@ -1,4 +1,4 @@
-"""The local clouds: run in this process by `corral sandbox`, or as its child by `serve --sandbox` and `demo`."""
+"""The local clouds: in this process by `corral sandbox`, or as a child of `serve --sandbox` and `demo`."""
 
 from __future__ import annotations
 

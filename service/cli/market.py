@@ -50,7 +50,7 @@ def offers(
             item["instance_type"],
             f"{gpu['name']}:{gpu['count']}" if (gpu := item.get("gpu")) else None,
             item["capacity_type"],
-            dollars(item["price_usd"], 4),
+            dollars(item["price_usd_hour"], 4),
             clock_time(item.get("priced_at")),
         )
         for item in items

@@ -1,4 +1,4 @@
-"""A job's spec as `corral run` and `plan` put it together: a file, a command after `--`, and options over both."""
+"""A job's spec as `run` and `plan` put it together: a file, a command after `--`, and options over both."""
 
 from __future__ import annotations
 

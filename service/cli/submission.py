@@ -106,6 +106,8 @@ def run(
         if detach:
             as_json(job) if json else print(job["id"])
             return
+        for warning in job["warnings"]:
+            note(warning)
         note(f"{job['id']} ({job['name']}) is {job['state']}")
         from service.cli.follow import follow
 
@@ -140,7 +142,7 @@ def _all(values: list[str] | None) -> tuple[str, ...]:
 
 
 def _show_plan(answer: dict[str, Any]) -> None:
-    from service.cli.show import dollars, line, table, tally
+    from service.cli.show import dollars, line, note, table, tally
 
     rows = [
         (
@@ -149,11 +151,13 @@ def _show_plan(answer: dict[str, Any]) -> None:
             offer["zone"],
             offer["instance_type"],
             offer["capacity_type"],
-            dollars(offer["price_usd"], 4),
+            dollars(offer["price_usd_hour"], 4),
         )
         for offer in answer["offers"]
     ]
     columns = ("RANK", "ACCOUNT", "ZONE", "TYPE", "CAPACITY", "PRICE/H")
     table(columns, rows, empty="no offer can be tried now")
-    if answer.get("counts"):
+    if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
+    for warning in answer["warnings"]:
+        note(warning)

@@ -1,4 +1,4 @@
-"""The demo's set: local clouds and a service as processes of their own, on one scaled clock, in one folder."""
+"""The demo's set: local clouds and a service as processes, on one scaled clock, in one folder."""
 
 from __future__ import annotations
 
