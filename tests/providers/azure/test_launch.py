@@ -1,0 +1,298 @@
+"""Launching on Azure: one create per node under its name, adopted if it is there, all nodes or none."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from providers.azure.adapter import AzureProvider
+from providers.config import AccountConfig
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import CapacityType, InstanceState, LaunchRequest, Scope
+from sandbox.scenario import CapacityRule, Restore
+from tests.providers.azure.bench import IMAGE, AzureBench, account
+from tests.providers.azure.bench import bench as opened
+
+CREATE = "VirtualMachines_CreateOrUpdate"
+DEMAND, SPOT = CapacityType.ON_DEMAND, CapacityType.SPOT
+
+
+@pytest.fixture
+def bench() -> Iterator[AzureBench]:
+    with opened() as one:
+        yield one
+
+
+def refused(bench: AzureBench, asked: LaunchRequest) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        bench.provider.launch(asked)
+    return caught.value
+
+
+def test_a_spot_machine_takes_everything_of_its_own_with_it(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.provider.launch(asked)
+    body = bench.cloud.vm(asked.names()[0]).extra["body"]
+    facts = body["properties"]
+    assert (facts["priority"], facts["evictionPolicy"], facts["billingProfile"]) == (
+        "Spot",
+        "Delete",
+        {"maxPrice": -1},
+    )
+    card = facts["networkProfile"]["networkInterfaceConfigurations"][0]
+    address = card["properties"]["ipConfigurations"][0]["properties"]["publicIPAddressConfiguration"]
+    kept = [facts["storageProfile"]["osDisk"], card["properties"], address["properties"]]
+    assert [part["deleteOption"] for part in kept] == ["Delete"] * 3
+    assert body["zones"] == ["1"]
+    for tags in (body["tags"], card["tags"], address["tags"]):
+        assert asked.tags.items() <= tags.items()
+        assert tags["corral-token"] == asked.token
+    assert base64.b64decode(facts["osProfile"]["customData"]).decode() == asked.user_data
+
+
+def test_an_on_demand_machine_without_a_zone_says_nothing_of_spot_or_zones(bench: AzureBench) -> None:
+    asked = bench.ask(bench.offer(DEMAND, "eastus"))
+    bench.provider.launch(asked)
+    body = bench.cloud.vm(asked.names()[0]).extra["body"]
+    assert "zones" not in body
+    assert body["properties"]["priority"] == "Regular"
+    assert not {"evictionPolicy", "billingProfile"} & body["properties"].keys()
+
+
+def test_a_region_without_public_addresses_makes_none() -> None:
+    regions = {"eastus": {"public_address": False, "security_groups": ["/nsg"], "instance_role": "/identity"}}
+    with opened(regions=regions) as bench:
+        asked = bench.ask()
+        bench.provider.launch(asked)
+        body = bench.cloud.vm(asked.names()[0]).extra["body"]
+        assert bench.live()["address"] == 0
+        card = body["properties"]["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]
+        assert card["networkSecurityGroup"] == {"id": "/nsg"}
+        assert body["identity"] == {"type": "UserAssigned", "userAssignedIdentities": {"/identity": {}}}
+
+
+def test_a_timeout_after_the_effect_is_in_doubt_and_find_shows_the_machine(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.cloud.fault(CREATE, "drop_reply")
+    error = refused(bench, asked)
+    assert error.ambiguous
+    assert error.kind is ErrorKind.TRANSIENT
+    found = bench.provider.find(asked)
+    assert found.complete
+    assert [one.provider_id for one in found.instances] == list(asked.names())
+
+
+def test_a_resend_makes_no_second_machine_and_adopts_the_first(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.cloud.fault(CREATE, "drop_reply")
+    refused(bench, asked)
+    first = bench.cloud.vm(asked.names()[0]).id
+    again = AzureProvider(account(bench.cloud.url), bench.cloud.clock)  # as after a restart of the service
+    launched = again.launch(asked)
+    assert [one.provider_id for one in launched.instances] == list(asked.names())
+    assert bench.cloud.vm(asked.names()[0]).id == first
+    assert bench.cloud.world.ledger()["objects"]["instance"]["made"] == 1
+    again.close()
+
+
+def test_a_create_is_sent_once_whatever_the_answer(bench: AzureBench) -> None:
+    for number, status in enumerate((500, 503, 409, 429)):
+        bench.cloud.fault(CREATE, "error", code="Nope", http_status=status, retry_after=1, times=None)
+        before = bench.cloud.calls().get(CREATE, 0)
+        refused(bench, bench.ask(name=str(number)))
+        assert bench.cloud.calls()[CREATE] == before + 1
+        bench.cloud.world.restore(Restore.model_validate({"do": "restore", "at": 0, "what": ["fault"]}))
+    assert bench.live()["instance"] == 0
+
+
+def test_a_missing_registration_is_an_answer_and_registers_nothing(bench: AzureBench) -> None:
+    code = "MissingSubscriptionRegistration"
+    bench.cloud.fault("*", "error", code=code, http_status=409, times=2)
+    assert refused(bench, _unsent(bench)).kind is ErrorKind.ACCOUNT_BLOCKED
+    with pytest.raises(ProviderError, match=code):
+        bench.provider.list_instances("eastus", "d1")
+    assert "Providers_Register" not in bench.cloud.calls()
+
+
+def _unsent(bench: AzureBench) -> LaunchRequest:
+    """A prepared request, made without a call."""
+    extra = {"ssh_public_key": "ssh-rsa AAAA"}
+    return replace(
+        LaunchRequest("f" * 32, bench.offer(), 1, "", {}, 30), image=IMAGE, subnet="/s", extra=extra
+    )
+
+
+def test_the_name_of_somebody_elses_machine_is_neither_adopted_nor_touched(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.provider.launch(asked)
+    vm = bench.cloud.vm(asked.names()[0])
+    vm.tags["corral-token"] = "0" * 32
+    other = AzureProvider(account(bench.cloud.url), bench.cloud.clock)
+    with pytest.raises(ProviderError) as caught:
+        other.launch(asked)
+    other.close()
+    assert caught.value.kind is ErrorKind.CONFLICT
+    assert not caught.value.ambiguous
+    assert vm.state == "pending"
+
+
+def test_a_machine_that_is_going_ends_the_attempt_instead_of_being_adopted(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.provider.launch(asked)
+    bench.cloud.world.terminate(bench.cloud.vm(asked.names()[0]))
+    restarted = AzureProvider(account(bench.cloud.url), bench.cloud.clock)
+    with pytest.raises(ProviderError) as caught:
+        restarted.launch(asked)
+    restarted.close()
+    assert caught.value.kind is ErrorKind.IDEMPOTENCY
+    assert caught.value.ended
+
+
+def test_a_gang_whose_second_node_is_refused_leaves_nothing(bench: AzureBench) -> None:
+    bench.exhaust(bench.offer(), leave=1)
+    asked = bench.ask(nodes=2)
+    error = refused(bench, asked)
+    assert error.kind is ErrorKind.CAPACITY
+    assert not error.ambiguous
+    bench.advance(60)
+    assert set(bench.live().values()) == {0}
+    assert bench.cloud.world.ledger()["objects"]["instance"]["made"] == 1
+
+
+def test_a_gang_that_cannot_be_withdrawn_says_that_something_may_be_left(bench: AzureBench) -> None:
+    bench.exhaust(bench.offer(), leave=1)
+    bench.cloud.fault("VirtualMachines_Delete", "error", code="InternalServerError", http_status=500)
+    asked = bench.ask(nodes=2)
+    error = refused(bench, asked)
+    assert error.kind is ErrorKind.CAPACITY
+    assert error.ambiguous
+    assert len(bench.provider.find(asked).instances) == 1
+
+
+def test_a_gang_in_doubt_is_left_for_find_and_a_resend_completes_it(bench: AzureBench) -> None:
+    asked = bench.ask(nodes=3)
+    bench.cloud.fault(CREATE, "drop_reply", skip=1)
+    assert refused(bench, asked).ambiguous
+    assert len(bench.provider.find(asked).instances) == 2
+    launched = bench.provider.launch(asked)
+    assert [one.node for one in launched.instances] == [0, 1, 2]
+    assert bench.cloud.world.ledger()["objects"]["instance"]["made"] == 3
+
+
+def test_an_async_shortage_arrives_through_describe_and_its_carcass_is_removed(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND)
+    bench.exhaust(key)
+    asked = bench.ask(key)
+    launched = bench.provider.launch(asked)
+    refs = bench.refs(asked, launched)
+    assert bench.provider.describe(refs)[0].state is InstanceState.PENDING
+    bench.advance(30)
+    seen = bench.provider.describe(refs)[0]
+    assert seen.state is InstanceState.STOPPED
+    error = seen.error
+    assert isinstance(error, ProviderError)
+    assert (error.kind, error.code) == (ErrorKind.CAPACITY, "ZonalAllocationFailed")
+    assert error.scope == Scope("azure", "lab", "eastus", "eastus-1", key.instance_type)
+    assert "sufficient capacity" in error.message
+    assert [one.provider_id for one in bench.provider.list_instances("eastus", "d1").instances] == [
+        refs[0].provider_id
+    ]
+    bench.provider.terminate(refs)
+    assert bench.provider.describe(refs)[0].state is InstanceState.ABSENT
+    assert bench.provider.list_instances("eastus", "d1").instances == ()
+
+
+def test_a_shortage_without_a_zone_says_nothing_of_the_zones(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND, "eastus")
+    bench.exhaust(key)
+    asked = bench.ask(key)
+    bench.provider.launch(asked)
+    bench.advance(30)
+    error = bench.provider.describe(bench.refs(asked))[0].error
+    assert isinstance(error, ProviderError)
+    assert (error.code, error.scope.zone) == ("AllocationFailed", "eastus")
+    bench.provider.launch(bench.ask(bench.offer(DEMAND, "eastus-2"), name="b"))
+    assert bench.live()["instance"] == 1
+
+
+def test_spot_quota_speaks_of_all_spot_in_the_region_and_of_nothing_on_demand(bench: AzureBench) -> None:
+    bench.limit_quota(bench.offer(), 0)
+    error = refused(bench, bench.ask())
+    assert error.kind is ErrorKind.QUOTA
+    assert error.scope == Scope("azure", "lab", "eastus", capacity_type=SPOT)
+    bench.provider.launch(bench.ask(bench.offer(DEMAND), name="b"))
+
+
+def test_family_quota_speaks_of_the_family_as_offers_name_it(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND, size="Standard_NC4as_T4_v3")
+    bench.limit_quota(key, 2)
+    error = refused(bench, bench.ask(key))
+    offers = bench.provider.offers("eastus").offers
+    covered = {offer.key.instance_type for offer in offers if error.scope.covers(offer)}
+    assert covered == {"Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3", "Standard_NC64as_T4_v3"}
+
+
+def test_a_throttle_in_the_clothes_of_a_refusal_carries_its_wait(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.cloud.fault(CREATE, "throttle", retry_after=1200)
+    error = refused(bench, asked)
+    assert (error.kind, error.code, error.retry_after) == (ErrorKind.THROTTLED, "TooManyRequests", 1200)
+    assert not error.ambiguous
+
+
+def test_a_full_subnet_is_passed_over_where_there_is_another() -> None:
+    one, two = "/subscriptions/x/subnets/one", "/subscriptions/x/subnets/two"
+    with opened(regions={"eastus": {"subnets": [one, two]}}) as bench:
+        asked = bench.ask()
+        assert asked.subnet == one
+        bench.cloud.fault(CREATE, "error", code="SubnetIsFull", http_status=400, message="no addresses left")
+        error = refused(bench, asked)
+        assert (error.kind, error.scope.subnet) == (ErrorKind.CAPACITY, one)
+        assert bench.ask(name="b").subnet == two
+        bench.advance(700)
+        assert bench.ask(name="c").subnet == one
+
+
+def test_a_full_subnet_closes_the_region_where_there_is_no_other(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.cloud.fault(CREATE, "error", code="SubnetIsFull", http_status=400, message="no addresses left")
+    error = refused(bench, asked)
+    assert error.scope == Scope("azure", "lab", "eastus")
+
+
+def test_a_refusal_of_the_size_itself_reads_the_sizes_anew(bench: AzureBench) -> None:
+    bench.provider.offers("eastus")
+    bench.provider.offers("eastus")
+    assert bench.cloud.calls()["ResourceSkus_List"] == 1
+    rule = {"provider": "azure", "zone": "eastus-1", "capacity_type": "spot", "count": 0}
+    bench.cloud.world.set_capacity(CapacityRule.model_validate(rule))
+    refused(bench, bench.ask())
+    bench.provider.offers("eastus")
+    assert bench.cloud.calls()["ResourceSkus_List"] == 2
+
+
+def test_a_request_that_was_not_prepared_is_not_sent(bench: AzureBench) -> None:
+    raw = LaunchRequest("a" * 32, bench.offer(), 1, "", {}, 30)
+    assert refused(bench, raw).kind is ErrorKind.INVALID_REQUEST
+    assert CREATE not in bench.cloud.calls()
+
+
+def test_user_data_over_the_limit_is_refused_before_anything_is_asked(bench: AzureBench) -> None:
+    raw = LaunchRequest("a" * 32, bench.offer(), 1, "é" * 32_768, {}, 30)
+    with pytest.raises(ProviderError, match="65535 bytes"):
+        bench.provider.prepare(raw)
+    assert bench.cloud.calls() == {}
+
+
+def test_an_unreachable_cloud_is_not_in_doubt_since_nothing_was_sent(bench: AzureBench) -> None:
+    asked = bench.ask()
+    nobody: AccountConfig = account("http://127.0.0.1:9")
+    lost = AzureProvider(nobody, bench.cloud.clock)
+    with pytest.raises(ProviderError) as caught:
+        lost.launch(asked)
+    lost.close()
+    assert caught.value.kind is ErrorKind.TRANSIENT
+    assert not caught.value.ambiguous

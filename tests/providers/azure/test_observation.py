@@ -1,0 +1,250 @@
+"""What the adapter sees of machines: power before provisioning, evictions by evidence, leftovers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from providers.azure.adapter import AzureProvider
+from providers.azure.leftovers import orphans
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import CapacityType, EndReason, InstanceRef, InstanceState
+from tests.providers.azure.bench import DEPLOYMENT, AzureBench, account
+from tests.providers.azure.bench import bench as opened
+
+DEMAND = CapacityType.ON_DEMAND
+
+
+@pytest.fixture
+def bench() -> Iterator[AzureBench]:
+    with opened() as one:
+        yield one
+
+
+def running(
+    bench: AzureBench, name: str = "a", capacity_type: CapacityType = CapacityType.SPOT
+) -> InstanceRef:
+    asked = bench.ask(bench.offer(capacity_type), name=name)
+    launched = bench.provider.launch(asked)
+    bench.advance(60)
+    return bench.refs(asked, launched)[0]
+
+
+def test_an_eviction_is_told_from_a_deletion_by_azures_own_word(bench: AzureBench) -> None:
+    evicted, deleted = running(bench, "a"), running(bench, "b")
+    bench.preempt(evicted.provider_id)
+    bench.delete_behind_our_back(deleted.provider_id)
+    bench.advance(300)
+    first, second = bench.provider.describe([evicted, deleted])
+    assert (first.state, first.end_reason) == (InstanceState.TERMINATED, EndReason.PREEMPTED)
+    assert (second.state, second.end_reason) == (InstanceState.ABSENT, None)
+
+
+def test_an_eviction_in_progress_already_has_its_reason(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.preempt(ref.provider_id)
+    assert bench.provider.describe([ref])[0].state is InstanceState.RUNNING
+    bench.advance(32)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.end_reason) == (InstanceState.STOPPING, EndReason.PREEMPTED)
+
+
+def test_without_azures_word_a_vanished_machine_is_absent_and_nobody_is_blamed(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.preempt(ref.provider_id)
+    bench.advance(300)
+    bench.cloud.fault("Resources", "error", code="AuthorizationFailed", http_status=403)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.end_reason) == (InstanceState.ABSENT, None)
+
+
+def test_a_machine_that_we_ended_is_not_asked_after(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.provider.terminate([ref])
+    bench.provider.describe([ref])
+    bench.advance(300)
+    assert bench.provider.describe([ref])[0].state is InstanceState.ABSENT
+    assert "Resources" not in bench.cloud.calls()
+
+
+def test_an_eviction_during_the_create_is_a_stock_out_of_that_offer(bench: AzureBench) -> None:
+    asked = bench.ask()
+    ref = bench.refs(asked, bench.provider.launch(asked))[0]
+    bench.cloud.world.preempt(bench.cloud.vm(ref.provider_id), notice=False)
+    bench.advance(60)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.end_reason) == (InstanceState.TERMINATED, EndReason.PREEMPTED)
+    assert isinstance(seen.error, ProviderError)
+    assert (seen.error.kind, seen.error.code) == (ErrorKind.CAPACITY, "OperationPreempted")
+    assert seen.error.scope.zone == "eastus-1"
+
+
+def test_a_guest_that_shut_down_is_stopped_and_billed_on(bench: AzureBench) -> None:
+    ref = running(bench, capacity_type=DEMAND)
+    vm = bench.cloud.vm(ref.provider_id)
+    bench.cloud.guests.off.append(vm)
+    bench.advance(3600)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.end_reason) == (InstanceState.STOPPED, None)
+    assert vm.charges[-1].end is None
+    assert not bench.provider.reclaims_powered_off
+    bench.provider.terminate([ref])
+    bench.advance(60)
+    assert set(bench.live().values()) == {0}
+
+
+def test_a_failed_update_of_a_running_machine_is_no_failure_of_it(bench: AzureBench) -> None:
+    ref = running(bench)
+    value = "Failed/NetworkingInternalOperationError"
+    bench.cloud.fault("VirtualMachines_Get", "state", value=value)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.error) == (InstanceState.RUNNING, None)
+    assert "NetworkingInternalOperationError" in seen.detail
+
+
+def test_a_slow_boot_is_left_to_its_deadline(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.cloud.fault("VirtualMachines_Get", "state", value="Failed/OSProvisioningTimedOut")
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.error) == (InstanceState.RUNNING, None)
+
+
+def test_an_operation_that_never_ends_stays_pending(bench: AzureBench) -> None:
+    bench.cloud.fault("VirtualMachines_CreateOrUpdate", "stuck")
+    asked = bench.ask()
+    refs = bench.refs(asked, bench.provider.launch(asked))
+    bench.advance(24 * 3600)
+    assert bench.provider.describe(refs)[0].state is InstanceState.PENDING
+
+
+def test_a_machine_that_cannot_be_read_is_unknown_and_hides_no_other(bench: AzureBench) -> None:
+    one, two = running(bench, "a"), running(bench, "b")
+    match = {"name": one.provider_id}
+    bench.cloud.fault(
+        "VirtualMachines_Get", "error", code="InternalServerError", http_status=500, match=match, times=3
+    )
+    states = [seen.state for seen in bench.provider.describe([one, two])]
+    assert states == [InstanceState.UNKNOWN, InstanceState.RUNNING]
+
+
+def test_a_listing_reads_every_page_and_shows_power(bench: AzureBench) -> None:
+    bench.restore(bench.offer(size="Standard_NC4as_T4_v3"))
+    for number in range(11):
+        asked = bench.ask(bench.offer(size="Standard_NC4as_T4_v3"), nodes=5, name=f"n{number:02}")
+        bench.provider.launch(asked)
+    bench.provider.launch(bench.ask(bench.offer(zone="westeurope-1"), name="w"))
+    bench.advance(60)
+    bench.cloud.fault("VirtualMachines_List", "empty_page")
+    listing = bench.provider.list_instances("eastus", DEPLOYMENT)
+    assert listing.complete
+    assert len(listing.instances) == 55
+    assert {one.state for one in listing.instances} == {InstanceState.RUNNING}
+    assert bench.cloud.calls().get("VirtualMachines_Get", 0) == 0
+
+
+def test_a_listing_with_a_page_missing_is_no_listing(bench: AzureBench) -> None:
+    running(bench)
+    bench.cloud.fault("VirtualMachines_List", "error", code="InternalServerError", times=3)
+    with pytest.raises(ProviderError) as caught:
+        bench.provider.list_instances("eastus", DEPLOYMENT)
+    assert caught.value.kind is ErrorKind.TRANSIENT
+
+
+def test_without_the_right_to_see_the_subscription_power_is_read_one_by_one(bench: AzureBench) -> None:
+    running(bench)
+    denied = {"code": "AuthorizationFailed", "http_status": 403, "times": None}
+    bench.cloud.fault("VirtualMachines_ListAll", "error", **denied)
+    bench.cloud.fault("Resources_ListByResourceGroup", "error", **denied)
+    listing = bench.provider.list_instances("eastus", DEPLOYMENT)
+    assert listing.complete
+    assert [one.state for one in listing.instances] == [InstanceState.RUNNING]
+
+
+def test_what_stays_behind_of_a_machine_is_found_by_its_tag_and_ended(bench: AzureBench) -> None:
+    ref = running(bench)
+    vm = bench.cloud.vm(ref.provider_id)
+    vm.keep = frozenset({"nic", "address", "disk"})
+    bench.preempt(ref.provider_id)
+    bench.advance(300)
+    assert bench.provider.describe([ref])[0].state is InstanceState.TERMINATED
+    left = bench.provider.list_instances("eastus", DEPLOYMENT).instances
+    assert [(one.provider_id, one.state) for one in left] == [(ref.provider_id, InstanceState.STOPPED)]
+    assert "networkInterfaces" in left[0].detail
+    assert left[0].created_at == vm.created_at
+    bench.provider.terminate([ref])
+    assert set(bench.live().values()) == {0}
+    assert bench.provider.list_instances("eastus", DEPLOYMENT).instances == ()
+
+
+def test_only_cards_addresses_and_disks_of_vanished_machines_here_are_leftovers() -> None:
+    def row(vm: str, kind: str = "Microsoft.Network/networkInterfaces", location: str = "eastus") -> Any:
+        return {"id": f"/{vm}/{kind}", "type": kind, "location": location, "tags": {"corral-vm": vm}}
+
+    rows = [
+        row("gone"),
+        row("gone", "Microsoft.Compute/disks"),
+        row("there"),
+        row("abroad", location="westeurope"),
+        row("other", "Microsoft.Storage/storageAccounts"),
+        {**row("x"), "tags": None},
+    ]
+    found = orphans(rows, "eastus", ["there"])
+    assert [(one.vm, len(one.ids)) for one in found] == [("gone", 2)]
+
+
+@pytest.mark.parametrize("name", ["", " ", "*", "a/b", "..", ".", "-x", "a" * 65, "x?y", "x%2F"])
+def test_a_strange_name_is_refused_before_any_call(bench: AzureBench, name: str) -> None:
+    ref = InstanceRef("eastus", "eastus-1", name)
+    for call in (bench.provider.terminate, bench.provider.describe):
+        with pytest.raises(ProviderError, match="no name"):
+            call([ref])
+    assert bench.cloud.calls() == {}
+
+
+def test_a_machine_without_our_tag_is_never_deleted(bench: AzureBench) -> None:
+    ref = running(bench)
+    vm = bench.cloud.vm(ref.provider_id)
+    vm.name = "precious"
+    foreign = replace(ref, provider_id="precious")
+    vm.tags.clear()
+    with pytest.raises(ProviderError, match="not ours"):
+        bench.provider.terminate([foreign])
+    assert vm.state == "running"
+    bench.provider.terminate([replace(ref, provider_id="never-was")])
+
+
+def test_terminate_tries_all_before_it_complains(bench: AzureBench) -> None:
+    one, two = running(bench, "a"), running(bench, "b")
+    match = {"name": one.provider_id}
+    bench.cloud.fault("VirtualMachines_Delete", "error", code="InternalServerError", match=match)
+    with pytest.raises(ProviderError, match="InternalServerError"):
+        bench.provider.terminate([one, two])
+    assert bench.cloud.vm(two.provider_id).state == "shutting_down"
+    bench.provider.terminate([one, two])
+    assert bench.cloud.vm(one.provider_id).state == "shutting_down"
+
+
+def test_an_operation_elsewhere_is_never_followed(bench: AzureBench) -> None:
+    ref = replace(running(bench), operation="http://127.0.0.1:9/steal-my-token")
+    bench.delete_behind_our_back(ref.provider_id)
+    bench.advance(60)
+    assert bench.provider.describe([ref])[0].state is InstanceState.ABSENT
+
+
+def test_addresses_are_read_once(bench: AzureBench) -> None:
+    ref = running(bench)
+    first, second = bench.provider.describe([ref])[0], bench.provider.describe([ref])[0]
+    vm = bench.cloud.vm(ref.provider_id)
+    assert (first.private_ip, first.public_ip) == (vm.private_ip, vm.public_ip)
+    assert (second.private_ip, second.public_ip) == (vm.private_ip, vm.public_ip)
+    assert bench.cloud.calls()["NetworkInterfaces_Get"] == 1
+
+
+def test_another_process_sees_the_same(bench: AzureBench) -> None:
+    ref = running(bench)
+    other = AzureProvider(account(bench.cloud.url), bench.cloud.clock)
+    assert other.describe([ref]) == bench.provider.describe([ref])
+    other.close()
