@@ -1,4 +1,4 @@
-"""How alembic reaches the database: on the connection that the service hands it, or by the settings' address."""
+"""How alembic reaches the database: on the service's connection, or by the settings' address."""
 
 from __future__ import annotations
 

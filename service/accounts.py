@@ -1,4 +1,4 @@
-"""From an account in the settings to the adapter that speaks to its cloud. Imports only what is configured."""
+"""From an account in the settings to the adapter that speaks to its cloud; imports what is configured."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ CONFIG = "CORRAL_CONFIG"
 SECRET_KEY = "CORRAL_SECRET_KEY"  # noqa: S105 - the name of a variable
 # Variables of ours that are no settings: of the command line, of the agent, and the two above.
 OTHER_VARIABLES = frozenset(
-    {CONFIG, SECRET_KEY, "CORRAL_URL", "CORRAL_TOKEN", "CORRAL_PROJECT", "CORRAL_ROOT", "CORRAL_METADATA_URL"}
+    {CONFIG, SECRET_KEY}
+    | {"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_PROJECT", "CORRAL_DEBUG", "CORRAL_ROOT", "CORRAL_METADATA_URL"}
 )
 RELOADABLE = frozenset({"accounts", "routes", "limits", "times", "log_level"})
 MAX_FILE_BYTES = 4 << 20
@@ -108,9 +109,7 @@ class Configuration:
         with self._turn:
             new = load(self.path, self._environment, self._overrides)
             changed = [
-                name
-                for name in type(new).model_fields
-                if getattr(new, name) != getattr(self.settings, name)
+                name for name in type(new).model_fields if getattr(new, name) != getattr(self.settings, name)
             ]
             fixed = [name for name in changed if name not in RELOADABLE]
             if fixed:

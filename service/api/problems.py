@@ -1,7 +1,7 @@
 """Errors as people and programs get them: RFC 9457 problem+json, the same shape for every status.
 
-    {"type": "urn:corral:problem:not_found", "title": "Not found", "status": 404, "detail": "…",
-     "errors": [{"field": "resources.gpu", "problem": "…", "allowed": ["H100", …]}]}
+{"type": "urn:corral:problem:not_found", "title": "Not found", "status": 404, "detail": "…",
+ "errors": [{"field": "resources.gpu", "problem": "…", "allowed": ["H100", …]}]}
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FieldError:
         return body
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818 - the standard's own word
     """Raise it anywhere below a route; the caller gets it as problem+json.
 
     `code` ends the `type` URN and names the case for programs; None takes the status's own. `members` are

@@ -1,0 +1,64 @@
+"""The market as one job sees it: the offers it may try, ranked, and why the others are passed over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session
+
+from policies.model import Candidate, Job
+from service.jobs.scheduler import policy_for
+from service.market.snapshot import snapshot
+from service.settings import Settings
+
+SHOWN = 50
+"""How many of the offers that are passed over are listed one by one; all are counted."""
+
+
+def candidates(
+    session: Session, settings: Settings, row: Any, job: Job, now: datetime
+) -> Sequence[Candidate]:
+    """Every offer as the job's policy sees it; `row` is the job's row, saved or not."""
+    found: Sequence[Candidate] = policy_for(settings, row).explain(job, snapshot(session, now), now)
+    return found
+
+
+def ranked(found: Sequence[Candidate], nodes: int) -> list[dict[str, Any]]:
+    """Those that can be tried now, best first."""
+    return [_shown(candidate, nodes) for candidate in found if candidate.reason is None]
+
+
+def passed_over(found: Sequence[Candidate], nodes: int, limit: int = SHOWN) -> list[dict[str, Any]]:
+    """The others, nearest to usable first, at most `limit`."""
+    return [_shown(candidate, nodes) for candidate in found if candidate.reason is not None][:limit]
+
+
+def counts(found: Sequence[Candidate]) -> dict[str, int]:
+    """How many are passed over, by reason."""
+    reasons = Counter(str(candidate.reason) for candidate in found if candidate.reason is not None)
+    return dict(reasons.most_common())
+
+
+def _shown(candidate: Candidate, nodes: int) -> dict[str, Any]:
+    key, price = candidate.offer.key, candidate.offer.price
+    accelerator = candidate.offer.type.accelerator
+    return {
+        "rank": candidate.rank,
+        "provider": key.provider,
+        "account": key.account,
+        "region": key.region,
+        "zone": key.zone,
+        "instance_type": key.instance_type,
+        "capacity_type": key.capacity_type,
+        "gpu": f"{accelerator.name}:{accelerator.count}" if accelerator else None,
+        "price_usd_hour": price,
+        "job_usd_hour": None if price is None else round(price * nodes, 6),
+        "price_source": candidate.offer.price_source,
+        "reason": candidate.reason,
+        "detail": candidate.detail,
+        "since": candidate.since,
+        "until": candidate.until,
+    }

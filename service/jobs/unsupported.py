@@ -1,0 +1,77 @@
+"""Fields that users of other tools know and whose effect is not built yet: refused, never ignored.
+
+Keys are paths from the top of a spec, as the user writes them; `spot.revert_window` and the like are below
+their own section. The issue that builds an effect takes its field out of here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NOT_YET = "is not supported yet"
+
+UNSUPPORTED: Mapping[str, str] = {
+    "budget": NOT_YET,
+    "any_of": f"{NOT_YET}; `allow` takes several places and `gpu.name` several GPUs",
+    "ordered": NOT_YET,
+    "instance_type": f"{NOT_YET}; say what the job needs under resources",
+    "instance_types": f"{NOT_YET}; say what the job needs under resources",
+    "ports": NOT_YET,
+    "port": NOT_YET,
+    "volumes": NOT_YET,
+    "service": NOT_YET,
+    "replicas": NOT_YET,
+    "scaling": NOT_YET,
+    "model": NOT_YET,
+    "schedule": NOT_YET,
+    "pool": NOT_YET,
+    "config": NOT_YET,
+    "inputs": NOT_YET,
+    "outputs": NOT_YET,
+    "event_callback": NOT_YET,
+    "managed_secrets": f"{NOT_YET}; name the project's secrets under `secrets`",
+    "priority_class": f"{NOT_YET}; `priority` is a number",
+    "idle_duration": f"{NOT_YET}; instances are ended with their job",
+    "stop_duration": f"{NOT_YET}; `checkpoint.grace` is what a job gets before it is stopped",
+    "utilization_policy": NOT_YET,
+    "startup_order": NOT_YET,
+    "stop_criteria": NOT_YET,
+    "creation_policy": NOT_YET,
+    "fleets": NOT_YET,
+    "fleet": NOT_YET,
+    "instances": NOT_YET,
+    "backend_options": NOT_YET,
+    "reservation": NOT_YET,
+    "placement": NOT_YET,
+    "availability_zones": f"{NOT_YET}; write the zones under `allow`: aws/us-east-1/use1-az4",
+    "registry_auth": NOT_YET,
+    "python": f"{NOT_YET}; name a container, or install it in `setup`",
+    "nvcc": NOT_YET,
+    "docker": NOT_YET,
+    "privileged": NOT_YET,
+    "user": NOT_YET,
+    "entrypoint": NOT_YET,
+    "shell": NOT_YET,
+    "working_dir": NOT_YET,
+    "repos": f"{NOT_YET}; write git: {{url, ref}}",
+    "ssh_key_pub": NOT_YET,
+    "execution": NOT_YET,
+    "validation": NOT_YET,
+    "data": NOT_YET,
+    "resources.any_of": f"{NOT_YET}; `allow` takes several places and `gpu.name` several GPUs",
+    "resources.ordered": NOT_YET,
+    "resources.instance_type": f"{NOT_YET}; say what the job needs",
+    "resources.ports": NOT_YET,
+    "resources.volumes": NOT_YET,
+    "resources.disk_tier": NOT_YET,
+    "resources.network_tier": NOT_YET,
+    "resources.local_disk": NOT_YET,
+    "resources.shm_size": NOT_YET,
+    "resources.autostop": f"{NOT_YET}; instances are ended with their job",
+    "resources.priority_class": f"{NOT_YET}; `priority` is a number",
+    "resources.accelerator_args": NOT_YET,
+    "checkpoint.interval": NOT_YET,
+    "checkpoint.max_age": NOT_YET,
+    "spot.revert_window": NOT_YET,
+    "retry.duration": NOT_YET,
+}
