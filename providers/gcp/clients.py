@@ -1,9 +1,10 @@
-"""The SDK's clients of one account, made on first use and sharing one session."""
+"""The SDK's clients of one account, made on first use and sharing their connections."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.config import AccountConfig
@@ -26,19 +27,28 @@ C = TypeVar("C")
 BILLING = "https://cloudbilling.googleapis.com"
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """google.auth credentials, the transport request and session for their tokens, and the connections."""
+
+    credentials: Any
+    request: Any
+    session: Any
+    pool: Any
+
+
 class Clients:
     """Every client of an account. Safe to share between threads.
 
-    All of them use one requests session with as many connections as the account may have calls in flight,
-    so that proxy, CA bundle and endpoint of the settings hold for tokens and calls alike.
+    All of them use one pool of as many connections as the account may have calls in flight, and proxy, CA
+    bundle and endpoint of the settings hold for tokens and calls alike.
     """
 
     def __init__(self, config: AccountConfig) -> None:
         self._config = config
         self._lock = threading.RLock()
         self._made: dict[type, Any] = {}
-        self._session: Any = None
-        self._token_session: Any = None
+        self._access: Access | None = None
         self._http: httpx.Client | None = None
 
     @property
@@ -108,18 +118,21 @@ class Clients:
     def authorization(self, url: str) -> dict[str, str]:
         """Headers that authorise a GET of `url` with the account's credentials."""
         headers: dict[str, str] = {}
-        session = self._authorized()
-        session.credentials.before_request(session._auth_request, "GET", url, headers)
+        access = self._authorized()
+        access.credentials.before_request(access.request, "GET", url, headers)
         return headers
 
     def close(self) -> None:
         """Let connections go. What is asked for later opens new ones."""
         with self._lock:
-            for session in (self._session, self._token_session, self._http):
-                if session is not None:
-                    session.close()
+            for client in self._made.values():
+                client.transport.close()
+            if self._access is not None:
+                self._access.session.close()
+            if self._http is not None:
+                self._http.close()
             self._made.clear()
-            self._session = self._token_session = self._http = None
+            self._access = self._http = None
 
     def _client(self, kind: type[C]) -> C:
         with self._lock:
@@ -131,51 +144,43 @@ class Clients:
     def _make(self, kind: Callable[..., Any]) -> Any:
         from google.api_core.client_options import ClientOptions
 
-        session = self._authorized()
+        access = self._authorized()
         client = kind(
-            credentials=session.credentials,
+            credentials=access.credentials,
             client_options=ClientOptions(api_endpoint=self._config.endpoint),
         )
-        # The SDK has no public way to hand a session in, and the one it makes itself knows neither the
-        # proxy nor the CA bundle nor how many connections we need.
-        client.transport._session.close()
-        client.transport._session = session
+        # The SDK makes a session of its own and has no public way to hand one in or to set it up.
+        session = client.transport._session
+        self._set_up(session, access.pool)
+        session._auth_request = access.request
         return client
 
-    def _authorized(self) -> Any:
-        """The session that all clients share."""
+    def _authorized(self) -> Access:
+        """The credentials, loaded on first use, and what their tokens are fetched with."""
         with self._lock:
-            if self._session is None:
-                from google.auth.transport.requests import AuthorizedSession, Request
+            if self._access is None:
+                import requests
+                from google.auth.transport.requests import Request
+                from requests.adapters import HTTPAdapter
 
-                self._token_session = self._plain_session()
-                request = Request(self._token_session)
+                pool = HTTPAdapter(pool_connections=4, pool_maxsize=self._config.max_concurrent_calls)
+                session = requests.Session()
+                self._set_up(session, pool)
+                request = Request(session)
                 loaded = credentials.load(self._config, request)
-                session = AuthorizedSession(  # type: ignore[no-untyped-call]
-                    loaded, auth_request=request
-                )
-                self._session = self._configured(session)
-            return self._session
+                self._access = Access(loaded, request, session, pool)
+            return self._access
 
-    def _plain_session(self) -> Any:
-        import requests
-
-        return self._configured(requests.Session())
-
-    def _configured(self, session: Any) -> Any:
-        from requests.adapters import HTTPAdapter
-
+    def _set_up(self, session: Any, pool: Any) -> None:
         config = self._config
-        calls = config.max_concurrent_calls
-        session.mount("https://", HTTPAdapter(pool_connections=4, pool_maxsize=calls))
-        session.mount("http://", HTTPAdapter(pool_connections=4, pool_maxsize=calls))
+        session.mount("https://", pool)
+        session.mount("http://", pool)
         # A local cloud is reached directly, whatever proxy this machine uses for the world.
         session.trust_env = config.endpoint is None
         if config.proxy:
             session.proxies = {"http": config.proxy, "https": config.proxy}
         if config.ca_bundle:
             session.verify = config.ca_bundle
-        return session
 
     def _open_http(self) -> httpx.Client:
         import httpx

@@ -1,0 +1,9 @@
+"""The Google adapter keeps the promises of a provider, over HTTP with the real SDK."""
+
+from __future__ import annotations
+
+from tests.providers.contract import ProviderContract
+
+
+class TestGcp(ProviderContract):
+    """The whole contract."""
