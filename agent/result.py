@@ -10,6 +10,9 @@ from agent.paths import Paths
 from agent.protocol import ExitReason
 
 
+_LONGEST_DETAIL = 4000  # characters
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """checkpoint: the newest that was uploaded whole. detail: a sentence for the job's owner."""
@@ -22,7 +25,7 @@ class Result:
 
     def message(self) -> dict[str, Any]:
         """The body of the exit call, without the epoch."""
-        return {**asdict(self), "reason": str(self.reason)}
+        return {**asdict(self), "reason": str(self.reason), "detail": self.detail[:_LONGEST_DETAIL]}
 
 
 def load(paths: Paths) -> Result | None:

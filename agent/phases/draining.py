@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
 import threading
 
 from agent import drain
@@ -15,6 +16,7 @@ from agent.result import Result
 from agent.stages import Exit, Stage
 from agent.states import State
 
+_SHUTDOWN_SECONDS = 2.0
 _LEFTOVER_SECONDS = 5.0  # what processes get that outlive the job's shell
 _FULL_BELOW = 16 << 20  # bytes free: a job that fails with less has most likely failed for that
 
@@ -24,7 +26,7 @@ log = logging.getLogger(__name__)
 def phase(agent: Agent) -> State:
     """SIGTERM, grace, SIGKILL; then the last upload, in the time that is left."""
     begun = agent.clock.monotonic()
-    by_itself = agent.stage is None or agent.stage.poll() is not None
+    by_itself = _ended_by_itself(agent)
     if agent.stage is not None and not _abandoned(agent):
         _end_processes(agent, agent.stage, begun, by_itself=by_itself)
     if _abandoned(agent):
@@ -38,6 +40,18 @@ def phase(agent: Agent) -> State:
         return State.END
     agent.result = _result(agent, ended, by_itself=by_itself)
     return State.EXITED
+
+
+def _ended_by_itself(agent: Agent) -> bool:
+    """A job that fails while it is told to end has not failed. When the whole machine goes down its SIGTERM
+    reaches the job as soon as it reaches us, so the order for it may come a moment later.
+    """
+    ended = agent.stage.poll() if agent.stage is not None else Exit(None, None)
+    if ended is None or ended.succeeded:
+        return ended is not None
+    if ended.signal == signal.SIGTERM or ended.exit_code == 128 + signal.SIGTERM:
+        agent.clock.wait(agent.orders.halted, _SHUTDOWN_SECONDS)
+    return agent.orders.halt is None
 
 
 def _abandoned(agent: Agent) -> bool:
