@@ -123,6 +123,12 @@ class Machine:
             path.write_text(json.dumps(value))
         shutil.rmtree(self.paths.run, ignore_errors=True)
 
+    def terminate_job(self) -> None:
+        """SIGTERM to the job, from somebody else than the agent."""
+        for folder in self.paths.stages.glob("*"):
+            if stage := Stage.adopt(folder):
+                stage.terminate()
+
     def end_job(self) -> None:
         """Kill what is left of the job."""
         for folder in self.paths.stages.glob("*"):
