@@ -7,7 +7,7 @@ import atexit
 import contextlib
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from sandbox.vm import Vm
 from sandbox.wire import CuttableProtocol
 from sandbox.world import World
 from tests.clocks import FakeClock
+from tests.sandbox.discovery import Discovery
 
 PROJECT = "sandbox-project"
 IMAGE = f"projects/{PROJECT}/global/images/family/corral"
@@ -55,6 +56,7 @@ class LocalGce:
         self.machines = machines
         self.world = World(Scenario.parse(dict(scenario)), clock, machines)
         self.clock = clock
+        self.discovery = Discovery(app(self.world))
         self.url = ""
 
     def advance(self, seconds: float) -> None:
@@ -81,18 +83,14 @@ class LocalGce:
 
 
 @contextlib.contextmanager
-def local_gce(
-    scenario: Mapping[str, Any] | None = None,
-    *,
-    wrap: Callable[[ASGIApp], ASGIApp] | None = None,
-    clock: Clock | None = None,
-) -> Iterator[LocalGce]:
-    """Serve while the block runs. wrap: an ASGI middleware around the face."""
+def local_gce(scenario: Mapping[str, Any] | None = None, *, clock: Clock | None = None) -> Iterator[LocalGce]:
+    """Serve while the block runs, and see that calls and answers are those of the discovery documents."""
     gce = LocalGce(scenario or {}, clock or FakeClock(waits_advance=True), NoMachines())
-    face: ASGIApp = app(gce.world)
     server = _server()
-    server.face, gce.url = (wrap(face) if wrap else face), server.url
+    server.face, gce.url = gce.discovery, server.url
     yield gce
+    if gce.discovery.violations:
+        raise AssertionError("\n".join(gce.discovery.violations))
 
 
 class _Server:

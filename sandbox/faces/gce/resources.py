@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbox.catalogue import Catalogue, InstanceType
 from sandbox.faces.gce.answers import LINKS
-from sandbox.quotas import GLOBAL, QuotaRow
+from sandbox.quotas import QuotaRow
 
 _EPOCH = "2026-01-01T00:00:00.000-08:00"
 _SSD_GIB = 375
@@ -23,6 +23,7 @@ IMAGES = {
     },
 }
 _IMAGE_GB = 20
+_NO_METRIC = ("H100_MEGA_GPUS", "H200_GPUS", "B200_GPUS")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -77,11 +78,11 @@ def project(name: str, quotas: list[QuotaRow]) -> dict[str, Any]:
 
 
 def _quotas(rows: list[QuotaRow]) -> list[dict[str, Any]]:
-    """Quotas by family have no metric of their own and are not shown here (Cloud Quotas has them)."""
+    """The quotas that have a metric of the API's own; of newer GPUs only Cloud Quotas tells."""
     return [
         {"metric": row.name, "limit": row.limit, "usage": row.usage}
         for row in rows
-        if "/" not in row.name and row.region in (GLOBAL, row.region)
+        if "/" not in row.name and not row.name.endswith(_NO_METRIC)
     ]
 
 
