@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
-from providers.azure.arm import COMPUTE, NETWORK, PERMISSIONS, RESOURCES, SUBSCRIPTIONS, Arm, same_place
+from providers.azure.arm import COMPUTE, NETWORK, PERMISSIONS, RESOURCES, SUBSCRIPTIONS, Arm
 from providers.azure.images import Images
 from providers.azure.networks import Networks
 from providers.config import AccountConfig, RegionConfig
@@ -117,9 +117,7 @@ class Checks:
         known = self._arm.pages(f"{self._arm.subscription}/locations", SUBSCRIPTIONS)
         names = sorted(str(one.get("name")) for one in known)
         if region not in names:
-            meant = [name for name in names if same_place(name, region.split("-")[0])]
-            hint = f"; did you mean {meant[0]}?" if meant else f"; there are {', '.join(names)}"
-            raise self._wrong(ErrorKind.NOT_FOUND, f"no such region{hint}")
+            raise self._wrong(ErrorKind.NOT_FOUND, f"no such region; there are {', '.join(names)}")
         rows = self._arm.pages(
             f"{self._arm.subscription}/providers/Microsoft.Compute/locations/{region}/usages", COMPUTE
         )
