@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def check(config: ConfigFile = None, json: Json = False) -> None:
-    """Look at each account's credentials, permissions, regions, images and networks, from here.
+    """Ask the clouds whether our accounts are set up right.
+
+    Credentials, permissions, regions, images and networks of each, with how to mend what is wrong.
 
     Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if some fail.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +22,15 @@ PAGE = 100
 _CHUNK = 1 << 20
 
 Params = Mapping[str, str | float | bool | None]
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """One server-sent event."""
+
+    kind: str
+    data: str
+    id: str | None
 
 
 class Client:
@@ -105,18 +115,25 @@ class Client:
             "PUT", path, content=content, params=_given(params), headers=headers, timeout=UPLOAD_SECONDS
         )
 
-    @contextmanager
-    def stream(self, path: str, params: Params | None = None) -> Iterator[Iterator[bytes]]:
-        """The answer's bytes as they come, until the service ends the answer. May be silent for long."""
-        import httpx
+    def download(self, path: str, params: Params | None = None) -> Iterator[bytes]:
+        """The answer's bytes, as they come."""
+        with self._streamed(path, params, {"Accept": "*/*"}) as answer:
+            yield from answer.iter_bytes()
 
-        with self._translated():
-            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
-            with self._http.stream("GET", path, params=_given(params), timeout=timeout) as answer:
-                if answer.is_error:
-                    answer.read()
-                    raise failure_of(answer)
-                yield answer.iter_bytes()
+    def events(self, path: str, params: Params | None, last_id: str | None) -> Iterator[ServerEvent]:
+        """Server-sent events as they come, from the one after `last_id` on. Comments are passed over."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        with self._streamed(path, params, headers) as answer:
+            fields: dict[str, str] = {}
+            for line in _lines(answer.iter_bytes()):
+                if line:
+                    name, _, value = line.partition(":")
+                    value = value.removeprefix(" ")
+                    fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+                    continue
+                if "data" in fields:
+                    yield ServerEvent(fields.get("event", "message"), fields["data"], fields.get("id"))
+                fields = {}
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
         with self._translated():
@@ -129,6 +146,21 @@ class Client:
                 return answer.json()
             except ValueError as error:
                 raise CommandError(f"{self._connection.url} answered, but not as Corral does") from error
+
+    @contextmanager
+    def _streamed(
+        self, path: str, params: Params | None, headers: Mapping[str, str]
+    ) -> Iterator[httpx.Response]:
+        import httpx
+
+        with self._translated():
+            timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
+            given = _given(params)
+            with self._http.stream("GET", path, params=given, headers=headers, timeout=timeout) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise failure_of(answer)
+                yield answer
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -189,6 +221,14 @@ def _given(params: Params | None) -> dict[str, str]:
         for name, value in (params or {}).items()
         if value is not None
     }
+
+
+def _lines(parts: Iterable[bytes]) -> Iterator[str]:
+    """Lines ended by a newline and nothing else: a text may well hold the other separators of Unicode."""
+    rest = b""
+    for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
 
 
 def _chunks(file: Path) -> Iterator[bytes]:

@@ -29,9 +29,9 @@ Scale = Annotated[
 
 
 def init(config: ConfigFile = None, json: Json = False) -> None:
-    """Make what is missing: data folder, key, database, and the first admin token, which is printed once.
+    """Make data folder, key, database and the first admin token.
 
-    Safe to repeat. The token is also kept for this user's later commands, unless other credentials are.
+    Only what is missing is made, and the token is printed once. Safe to repeat. The token is also kept for this user's later commands, unless other credentials are.
     """
     from service.cli.settings_file import load_settings
     from service.cli.show import as_json, line, waiting
@@ -60,7 +60,10 @@ def serve(
     scenario: Scenario = None,
     scale: Scale = None,
 ) -> None:
-    """Run the service: API and loops in one process, until SIGTERM. SIGHUP reads the settings again."""
+    """Run the service: API and loops in one process.
+
+    SIGTERM ends it in good order within 10 s, SIGHUP reads the settings again.
+    """
     from service.cli.settings_file import config_path, load_settings
 
     path = config_path(config)
@@ -91,7 +94,7 @@ def sandbox(
     scale: Scale = None,
     leashed: Annotated[bool, typer.Option("--leashed", hidden=True)] = False,
 ) -> None:
-    """Run local clouds (EC2, Compute Engine, Azure) on 127.0.0.1 until interrupted.
+    """Run local clouds: EC2, Compute Engine, Azure on loopback.
 
     Prints the settings that point a service at them. Instances are processes of this machine.
     """

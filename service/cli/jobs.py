@@ -22,7 +22,7 @@ def ps(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     json: Json = False,
 ) -> None:
-    """List jobs, newest first: those that are not over, or with --all every one."""
+    """List jobs that are not over, newest first."""
     from service.cli.show import as_json, between, clock_time, dollars, table
 
     states = tuple(state or (() if everything else ACTIVE))
@@ -43,9 +43,9 @@ def ps(
             _where(item),
             item["attempts"],
             clock_time(item["submitted_at"]),
-            between(item.get("started_at"), item.get("ended_at") or item.get("now")),
-            dollars(item.get("cost_usd")),
-            item.get("detail"),
+            between(item["started_at"], item["ended_at"] or item["now"]),
+            dollars(item["cost_usd"]),
+            item["detail"],
         )
         for item in items
     ]
@@ -56,12 +56,12 @@ def ps(
 
 
 def _where(job: dict[str, Any]) -> str | None:
-    offer = job.get("offer") or {}
+    offer = job["offer"]
     return f"{offer['provider']}/{offer['zone']}" if offer else None
 
 
 def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
-    """Say for each offer why the job does not run there, since when, and until when."""
+    """Say why a job waits: for each offer, since and until when."""
     from service.cli.show import as_json, clock_time, line, table, tally
 
     with connect(context) as client:
@@ -69,20 +69,20 @@ def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
     if json:
         as_json(answer)
         return
-    line(f"{answer['state']}: {answer.get('detail') or '-'}")
+    line(f"{answer['state']}: {answer['detail'] or '-'}")
     if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
     rows = [
         (
-            candidate.get("rank"),
+            candidate["rank"],
             f"{candidate['provider']}/{candidate['account']}",
             candidate["zone"],
             candidate["instance_type"],
             candidate["capacity_type"],
-            candidate.get("reason") or "can be tried",
-            candidate.get("detail"),
-            clock_time(candidate.get("since")),
-            clock_time(candidate.get("until")),
+            candidate["reason"] or "can be tried",
+            candidate["detail"],
+            clock_time(candidate["since"]),
+            clock_time(candidate["until"]),
         )
         for candidate in answer["candidates"]
     ]
@@ -91,7 +91,10 @@ def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
 
 
 def cancel(context: typer.Context, job: JobId, json: Json = False) -> None:
-    """Stop a job: it is told, may write a last checkpoint, and its instances are ended."""
+    """Stop a job.
+
+    It is told, may write a last checkpoint, and its instances are ended.
+    """
     from service.cli.show import as_json, line
 
     with connect(context) as client:

@@ -27,7 +27,7 @@ from service.cli import (
     submission,
     tokens,
 )
-from service.cli.demo import command as demo
+from service.cli.demo.command import demo
 from service.cli.failure import CommandError, ExitCode
 from service.cli.globals import Globals, hoist, split_command
 
@@ -44,7 +44,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "init": daemon.init,
     "serve": daemon.serve,
     "sandbox": daemon.sandbox,
-    "demo": demo.demo,
+    "demo": demo,
     "check": accounts.check,
     "login": tokens.login,
     "plan": submission.plan,
@@ -69,6 +69,14 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
 }
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"corral {version('corral')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _globals(
     context: typer.Context,
@@ -78,13 +86,11 @@ def _globals(
     token: Annotated[
         str | None, typer.Option("--token", help="Your API token [env: CORRAL_TOKEN].", metavar="TOKEN")
     ] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True),
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        print(f"corral {installed('corral')}")
-        raise typer.Exit
     context.obj = replace(context.obj or Globals(), url=url, token=token)
 
 

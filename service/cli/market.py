@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,22 +22,13 @@ def offers(
     capacity_type: Annotated[
         str | None, typer.Option("--capacity-type", help="Only this: spot, on_demand, reserved.")
     ] = None,
-    max_price: Annotated[
-        float | None, typer.Option("--max-price", min=0, help="At most so many USD per instance-hour.")
-    ] = None,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
     """List what the clouds sell to us, cheapest first."""
     from service.cli.show import as_json, clock_time, dollars, table
 
-    params = {
-        "gpu": gpus,
-        "provider": provider,
-        "region": region,
-        "capacity_type": capacity_type,
-        "max_price": max_price,
-    }
+    params = {"gpu": gpus, "provider": provider, "region": region, "capacity_type": capacity_type}
     with connect(context) as client:
         items = list(client.pages("/v1/offers", params, limit=limit))
     if json:
@@ -48,15 +39,25 @@ def offers(
             f"{item['provider']}/{item['account']}",
             item["zone"],
             item["instance_type"],
-            f"{gpu['name']}:{gpu['count']}" if (gpu := item.get("gpu")) else None,
+            f"{item['gpu']}:{item['gpu_count']}" if item["gpu"] else None,
             item["capacity_type"],
             dollars(item["price_usd_hour"], 4),
-            clock_time(item.get("priced_at")),
+            clock_time(item["priced_at"]),
+            _avoided(item["block"]),
         )
         for item in items
     ]
-    columns = ("ACCOUNT", "ZONE", "TYPE", "GPUS", "CAPACITY", "PRICE/H", "PRICED AT")
+    columns = ("ACCOUNT", "ZONE", "TYPE", "GPUS", "CAPACITY", "PRICE/H", "PRICED AT", "AVOIDED")
     table(columns, rows, empty="no offers; no account is configured, or the clouds were not read yet")
+
+
+def _avoided(block: dict[str, Any] | None) -> str | None:
+    from service.cli.show import clock_time
+
+    if block is None:
+        return None
+    until = clock_time(block["until"])
+    return f"{block['code'] or block['kind']}" + (f", until {until}" if until else "")
 
 
 def instances(
@@ -66,11 +67,11 @@ def instances(
     limit: Limit = 50,
     json: Json = False,
 ) -> None:
-    """List instances, newest first: those that are live, or with --all every one."""
+    """List live instances, newest first."""
     from service.cli.show import as_json, clock_time, table
 
     with connect(context) as client:
-        params = {"provider": provider, "live": None if everything else True}
+        params = {"provider": provider, "all": everything or None}
         items = list(client.pages("/v1/instances", params, limit=limit))
     if json:
         as_json(items)
@@ -78,14 +79,14 @@ def instances(
     rows = [
         (
             item["id"],
-            item.get("provider_id"),
+            item["provider_id"],
             f"{item['provider']}/{item['zone']}",
             item["instance_type"],
             item["capacity_type"],
             item["state"],
-            item.get("job_id"),
-            clock_time(item.get("agent_seen_at")),
-            clock_time(item.get("notice_deadline")),
+            item["job_id"],
+            clock_time(item["agent_seen_at"]),
+            clock_time(item["notice_deadline"]),
         )
         for item in items
     ]

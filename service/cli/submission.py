@@ -49,7 +49,9 @@ def plan(
     project: Project = None,
     json: Json = False,
 ) -> None:
-    """Show where a job would run, ranked, and why other offers are passed over. Nothing is created.
+    """Show where a job would run, and why not elsewhere.
+
+    Nothing is created.
 
     corral plan FILE, or: corral plan --gpus H100:8 -- python train.py
     """

@@ -91,22 +91,21 @@ class Stage:
         """A client with the admin token."""
         return Client(Connection(self.url, self._token))
 
-    def simulated(self, seconds: float) -> float:
-        """How long real seconds are on the stage's clock."""
-        return seconds * self.clock.factor
-
     def ledger(self) -> dict[str, Any]:
         """What the clouds themselves say was made, is live and was billed."""
+        ledger: dict[str, Any] = self._ask_clouds("/control/ledger")
+        return ledger
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Every instance that the clouds ever made."""
+        machines: list[dict[str, Any]] = self._ask_clouds("/control/instances")
+        return machines
+
+    def _ask_clouds(self, path: str) -> Any:
         if self._described is None:
             raise CommandError("the local clouds are not running")
         with Client(Connection(self._described.endpoints["control"])) as control:
-            ledger: dict[str, Any] = control.get("/control/ledger")
-            return ledger
-
-    def live_instances(self) -> dict[str, int]:
-        """How many instances each cloud still has."""
-        live = [item["provider"] for item in self.ledger()["live"] if item["kind"] == "instance"]
-        return {provider: live.count(provider) for provider in PROVIDERS}
+            return control.get(path)
 
     @property
     def _config(self) -> Path:
