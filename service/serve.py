@@ -1,0 +1,298 @@
+"""`corral serve`: everything in one process, from reading the keys to the last recorded call."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, TextIO
+
+import structlog
+from sqlmodel import Session, select
+
+from clock import ScaledClock
+from providers.interface import Provider
+from service.accounts import NoAdapterError, make_provider
+from service.api.app import create_app
+from service.api.state import Api
+from service.configuration import SECRET_KEY, Configuration, ConfigurationError
+from service.context import Context
+from service.db import Database
+from service.http_server import Server, metrics_server
+from service.initialise import ensure_deployment, prepare_folder
+from service.keys import key_file, load_keys, make_key_file
+from service.loops import Loops
+from service.pools import Pools
+from service.projects.model import Role, Token
+from service.references import UnresolvedError, resolved
+from service.settings import Settings
+from service.storage import Store, storage_url
+from service.structured_logging import configure, set_level
+from service.upgrade import database_url, upgrade
+
+log = structlog.get_logger(__name__)
+
+CALLS_FINISH = 5.0
+"""Real seconds that calls to clouds have, after SIGTERM, to come back and be recorded."""
+
+
+class CannotServeError(Exception):
+    """The service cannot start; the message says why and what to do."""
+
+
+def serve(
+    configuration: Configuration,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Run until SIGTERM or SIGINT. `on_ready` is told the address once requests are answered.
+
+    CannotServeError, UnusableKeyError, SchemaError or OSError say why it cannot start.
+    """
+    settings = configuration.settings
+    prepare_folder(settings)
+    if not environment.get(SECRET_KEY) and not key_file(settings).exists():
+        make_key_file(settings)
+    keys = load_keys(settings, environment)
+    options = _storage_options(settings, environment)
+    configure(settings.log_level, _hidden(settings, options, environment))
+    with ExitStack() as held:
+        _lock(database_url(settings), held)
+        clock = ScaledClock.parse(settings.clock)
+        database = Database(database_url(settings))
+        held.callback(database.close)
+        copy = upgrade(database.engine, clock.now())
+        if copy is not None:
+            log.info("database_upgraded", copy=str(copy))
+        deployment = database.write(lambda session: ensure_deployment(session, settings, clock.now()))
+        listening = _listen(settings)
+        held.callback(listening.close)
+        pools = Pools(_sizes(settings))
+        loops = Loops(clock)
+        ctx = Context(
+            clock=clock,
+            chance=SystemRandom(),
+            database=database,
+            settings=settings,
+            deployment_id=deployment.id,
+            deployment_key=keys.deployment_key(deployment.id),
+            service_url=settings.public_url or _address(settings, listening),
+            store=Store(storage_url(settings), options),
+            submit=pools,
+            wake=loops.wake,
+            owner=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            providers=_providers(settings, clock, {}),
+            stopping=lambda: loops.stopping,
+            service_ca=_certificate(settings),
+            secret_keys=keys,
+        )
+        _Process(configuration, ctx, pools, loops, listening, on_ready).run()
+
+
+class _Process:
+    """What runs, and how it stops."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        ctx: Context,
+        pools: Pools,
+        loops: Loops,
+        listening: socket.socket,
+        on_ready: Callable[[str], None] | None,
+    ) -> None:
+        self.configuration, self.ctx = configuration, ctx
+        self.pools, self.loops, self.listening, self.on_ready = pools, loops, listening, on_ready
+        self.app = create_app(ctx, configuration, loops)
+        self.api: Api = self.app.state.api
+        self.stopped: asyncio.Future[None] | None = None
+
+    def run(self) -> None:
+        """Serve until told to stop, then stop in order: no new launches, streams end, calls are recorded."""
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._run())
+        left = self.pools.close(CALLS_FINISH)
+        self.api.close()
+        for provider in self.ctx.providers.values():
+            provider.close()
+        log.info("stopped", calls_left=left)
+        if left:  # a thread that hangs in a cloud's SDK would keep the process; its row says what to do
+            self.ctx.database.close()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    async def _run(self) -> None:
+        settings = self.ctx.settings
+        server = Server(self.app, settings, self.listening)
+        servers = [server]
+        if settings.listen.metrics_port is not None:
+            servers.append(metrics_server(self.api, settings))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, servers)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        self.loops.start(self.ctx)
+        tasks = [asyncio.create_task(each.serve()) for each in servers]
+        await server.ready.wait()
+        self._announce(_address(settings, self.listening))
+        await asyncio.gather(*tasks)
+        if self.stopped is not None:
+            await self.stopped
+
+    def _announce(self, address: str) -> None:
+        log.info("ready", address=address, config=self.configuration.hash, deployment=self.ctx.deployment_id)
+        if not self.ctx.database.read(_has_admin):
+            log.warning("no_token", hint="run `corral init` to make the first admin token")
+        if self.on_ready is not None:
+            self.on_ready(address)
+
+    def _stop(self, servers: list[Server]) -> None:
+        """On SIGTERM. A second one changes nothing."""
+        if self.stopped is not None:
+            return
+        log.info("stopping")
+        # Sets the flag at once and then waits, on a thread, for the steps that run.
+        self.stopped = asyncio.get_running_loop().run_in_executor(None, self.loops.stop)
+        self.api.closing.set()
+        for server in servers:
+            server.stop()
+
+    def _reload(self) -> None:
+        """On SIGHUP: the new settings, or the old ones and a line that says why."""
+        try:
+            changed = self.configuration.reload(self._apply)
+        except ConfigurationError as error:
+            log.error("reload_refused", problems=error.problems, config=self.configuration.hash)
+            return
+        except CannotServeError as error:
+            log.error("reload_refused", problems=[str(error)], config=self.configuration.hash)
+            return
+        log.info("reloaded", changed=changed, config=self.configuration.hash)
+        for name in ("market", "scheduler"):
+            self.ctx.wake(name)
+
+    def _apply(self, settings: Settings) -> None:
+        """Take over new settings. Everything that can fail comes first; nothing here ends an instance."""
+        providers = _providers(settings, self.ctx.clock, self.ctx.providers, self.ctx.settings)
+        self.pools.resize(_sizes(settings))
+        set_level(settings.log_level)
+        self.ctx.providers, self.ctx.settings = providers, settings
+
+
+def _providers(
+    settings: Settings,
+    clock: Any,
+    before: Mapping[tuple[str, str], Provider],
+    old: Settings | None = None,
+) -> dict[tuple[str, str], Provider]:
+    """An adapter for each account; one whose account has not changed is kept, with its connections."""
+    unchanged = [account for account in settings.accounts if old is not None and account in old.accounts]
+    found: dict[tuple[str, str], Provider] = {}
+    for account in settings.accounts:
+        key = (account.provider, account.name)
+        keep = account in unchanged and key in before
+        try:
+            found[key] = before[key] if keep else make_provider(account, clock)
+        except NoAdapterError as error:
+            raise CannotServeError(str(error)) from error
+    return found
+
+
+def _sizes(settings: Settings) -> dict[tuple[str, str], int]:
+    return {(one.provider, one.name): one.max_concurrent_calls for one in settings.accounts}
+
+
+def _lock(url: str, held: ExitStack) -> None:
+    """One process per SQLite file: two would decide the same things at once."""
+    if not url.startswith("sqlite:///"):
+        return
+    path = Path(url.removeprefix("sqlite:///") + ".lock")
+    file: TextIO = held.enter_context(path.open("a+"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        other = file.read(32).strip() or "unknown"
+        message = f"another corral serve (process {other}) uses this database; SQLite takes one"
+        raise OSError(errno.EBUSY, message, str(path)) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    host, port = settings.listen.host, settings.listen.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+    return listening
+
+
+def _address(settings: Settings, listening: socket.socket) -> str:
+    """Where the service can be called from this machine."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - the other way round
+    scheme = "https" if settings.listen.tls_cert else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _certificate(settings: Settings) -> str | None:
+    """The PEM that agents trust for the service, where its CA is private."""
+    if settings.public_ca is None:
+        return None
+    return (Path(settings.data_dir) / settings.public_ca).read_text()
+
+
+def _storage_options(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
+    try:
+        for options in settings.stores.values():
+            resolved(options, environment)
+        return resolved(settings.storage_options, environment)
+    except UnresolvedError as error:
+        raise CannotServeError(f"storage: {error}") from error
+
+
+def _hidden(settings: Settings, options: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """Values that must never be logged: keys, and options of stores that were given by reference."""
+    values = [text.strip() for text in environment.get(SECRET_KEY, "").split(",")]
+    given = [settings.storage_options, *settings.stores.values()]
+    values += [
+        resolved({name: text}, environment)[name]
+        for each in given
+        for name, text in each.items()
+        if text.startswith(("env:", "file:")) or "secret" in name or "key" in name
+    ]
+    return [value for value in [*values, *_secret_options(options)] if len(value) >= 8]
+
+
+def _secret_options(options: Mapping[str, str]) -> list[str]:
+    return [text for name, text in options.items() if "secret" in name or "token" in name]
+
+
+def _has_admin(session: Session) -> bool:
+    return session.exec(select(Token.id).where(Token.role == Role.ADMIN).limit(1)).first() is not None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
