@@ -74,7 +74,9 @@ def block_preempted(
 
 
 def lift_proved_wrong(session: Session, offer: Offer, *, now: datetime) -> int:
-    """A launch got capacity: remove what said that it could not. How many blocks that were."""
+    """A launch got capacity: remove what said that it could not, and let those who waited to see that look
+    again. How many blocks it were.
+    """
     wrong = [
         row.id
         for row in session.exec(select(BlockRow).where(col(BlockRow.kind).in_(sorted(_PROVED_WRONG)))).all()
@@ -82,7 +84,7 @@ def lift_proved_wrong(session: Session, offer: Offer, *, now: datetime) -> int:
     ]
     if wrong:
         session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
-        wake_waiting(session, now)
+    wake_waiting(session, now)
     return len(wrong)
 
 

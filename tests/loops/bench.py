@@ -134,13 +134,18 @@ class Bench:
         """Every instance that runs in a cloud has an agent that does as it is told."""
         for instance in self.instances(InstanceState.PENDING, InstanceState.RUNNING):
             machine = self._machine(instance)
-            if machine is not None and machine.state(self.clock.now()) == "running":
+            if (
+                instance.purpose == "attempt"
+                and machine is not None
+                and machine.state(self.clock.now()) == "running"
+            ):
                 self.speak(instance)
 
     def speak(self, instance: Instance) -> Answer | None:
         """One agent says what a healthy one would say next."""
         if instance.session_hash is None and instance.agent_state is None:
-            return self.hello(instance)
+            self.hello(instance)
+            return None
         state = instance.agent_state
         if state is AgentState.PREPARING:
             state = AgentState.READY
@@ -267,7 +272,8 @@ class Bench:
             },
         )
 
-    def _submit(self, _place: Place, call: Callable[[], None]) -> None:
+    def _submit(self, place: Place, call: Callable[[], None]) -> None:
+        assert place[0] == "memory"
         self.calls.append(call)
 
     def _found(self, session: Session) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from providers.errors import ErrorKind, ProviderError
 from service.states import AttemptState, InstanceState, JobState
+from tests.clocks import FakeClock
 from tests.loops.bench import Bench, Killed, cloud, offer
 from tests.loops.conftest import MakeBench
 
@@ -93,7 +94,9 @@ def test_IDE_a_token_whose_instances_are_over_ends_the_attempt(bench: Bench) -> 
     assert second.state is AttemptState.RUNNING
 
 
-def test_a_late_refusal_ends_the_attempt_and_the_next_offer_is_tried(make_bench: MakeBench, clock) -> None:  # type: ignore[no-untyped-def]
+def test_a_late_refusal_ends_the_attempt_and_the_next_offer_is_tried(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
     slow = cloud(clock, offer("gcp", 9.0), capacity=0, verdict_seconds=10)
     bench = make_bench(gcp=slow, aws=cloud(clock, offer("aws", 10.0)))
     job_id = bench.submit_job()

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from service.instances.model import Instance
 from service.states import AttemptState, InstanceState, JobState
+from tests.clocks import FakeClock
 from tests.loops.bench import Bench, cloud, offer
 from tests.loops.conftest import MakeBench
 
@@ -23,7 +24,9 @@ def test_a_job_runs_on_the_cheapest_offer_and_leaves_nothing_behind(bench: Bench
     assert bench.instances(InstanceState.RUNNING, InstanceState.TERMINATING) == []
 
 
-def test_when_the_cheapest_is_out_of_stock_the_next_is_tried_at_once(make_bench: MakeBench, clock) -> None:  # type: ignore[no-untyped-def]
+def test_when_the_cheapest_is_out_of_stock_the_next_is_tried_at_once(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
     empty = cloud(clock, offer("aws", 10.0), capacity=0)
     bench = make_bench(aws=empty, gcp=cloud(clock, offer("gcp", 11.0)))
     job_id = bench.submit_job()
@@ -63,7 +66,7 @@ def test_max_duration_ends_a_job_and_is_counted_over_all_its_attempts(bench: Ben
     assert timedelta(seconds=600) <= ran <= timedelta(seconds=680)
 
 
-def test_max_price_keeps_a_job_off_dearer_offers(make_bench: MakeBench, clock) -> None:  # type: ignore[no-untyped-def]
+def test_max_price_keeps_a_job_off_dearer_offers(make_bench: MakeBench, clock: FakeClock) -> None:
     bench = make_bench(aws=cloud(clock, offer("aws", 10.0)), gcp=cloud(clock, offer("gcp", None)))
     job_id = bench.submit_job(max_price=9.5)
     bench.pass_time(120)

@@ -1,0 +1,160 @@
+"""Waiting: nobody storms an empty zone, everybody starts as soon as it is worth it, in order."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from policies.model import Reason
+from providers.vocabulary import CapacityType
+from service.jobs.scheduler import policy_for
+from service.jobs.view import policy_job
+from service.market.snapshot import snapshot
+from service.states import AttemptState, JobState
+from tests.clocks import FakeClock
+from tests.loops.bench import Bench, cloud, offer
+from tests.loops.conftest import MakeBench
+
+
+@pytest.fixture
+def dry(make_bench: MakeBench, clock: FakeClock) -> Bench:
+    """Two clouds without stock."""
+    return make_bench(
+        aws=cloud(clock, offer("aws", 10.0), capacity=0), gcp=cloud(clock, offer("gcp", 11.0), capacity=0)
+    )
+
+
+def launches(bench: Bench, account: str) -> list[datetime]:
+    return [call.at for call in bench.clouds[account].launches]
+
+
+def test_out_of_stock_everywhere_the_job_waits_and_explains_each_candidate(dry: Bench) -> None:
+    job_id = dry.submit_job()
+    dry.turn(4)
+    job, now = dry.job(job_id), dry.clock.now()
+    assert job.state is JobState.QUEUED
+    market = dry.database.read(lambda session: snapshot(session, now))
+    candidates = policy_for(dry.settings, job).explain(policy_job(job), market, now)
+    assert [(c.offer.key.account, c.reason) for c in candidates] == [
+        ("aws", Reason.BLOCKED),
+        ("gcp", Reason.BLOCKED),
+    ]
+    for candidate in candidates:
+        assert candidate.since == now
+        assert candidate.until is not None
+        assert timedelta(minutes=3) <= candidate.until - now <= timedelta(minutes=3.3)
+        assert "capacity" in candidate.detail
+
+
+def test_however_many_jobs_wait_one_create_is_sent_per_scope_and_lifetime(dry: Bench) -> None:
+    jobs = [dry.submit_job(f"job-{n}") for n in range(25)]
+    dry.pass_time(3600)
+    for account in ("aws", "gcp"):
+        sent = launches(dry, account)
+        gaps = [(b - a).total_seconds() for a, b in pairwise(sent)]
+        lifetimes = [min(180 * 2**n, 1800) for n in range(len(gaps))]
+        assert len(sent) >= 4
+        for gap, lifetime in zip(gaps, lifetimes, strict=True):
+            assert lifetime <= gap <= lifetime * 1.1 + 5, (gap, lifetime)
+    assert {dry.job(job_id).state for job_id in jobs} == {JobState.QUEUED}
+
+
+def test_a_job_starts_within_two_seconds_of_the_end_of_its_block(dry: Bench) -> None:
+    job_id = dry.submit_job()
+    dry.turn(4)
+    dry.clouds["aws"].set_capacity(offer("aws", 10.0).key, 1)
+    while not dry.live_attempts(job_id):
+        dry.clock.advance(1)
+        dry.turn(1)
+    waited = dry.live_attempt(job_id).planned_at - dry.job(job_id).submitted_at
+    assert timedelta(minutes=3) <= waited <= timedelta(minutes=3.3, seconds=2)
+
+
+def test_a_success_in_the_same_scope_starts_the_others_at_once(dry: Bench) -> None:
+    jobs = [dry.submit_job(f"job-{n}") for n in range(6)]
+    dry.turn(4)
+    dry.clouds["aws"].set_capacity(offer("aws", 10.0).key, None)
+    while not any(dry.live_attempts(job_id) for job_id in jobs):
+        dry.clock.advance(1)
+        dry.turn(1)
+    before = dry.clock.now()
+    dry.turn(10)
+    assert all(dry.live_attempts(job_id) for job_id in jobs)
+    assert dry.clock.now() - before <= timedelta(seconds=2)
+
+
+def test_many_jobs_at_once_do_not_storm_a_zone_that_turns_out_empty(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
+    bench = make_bench(aws=cloud(clock, offer("aws", 10.0), capacity=0))
+    for n in range(50):
+        bench.submit_job(f"job-{n}")
+    bench.turn(5)
+    assert len(launches(bench, "aws")) == 1
+
+
+def test_many_jobs_at_once_all_start_where_there_is_stock(make_bench: MakeBench, clock: FakeClock) -> None:
+    bench = make_bench(aws=cloud(clock, offer("aws", 10.0)))
+    jobs = [bench.submit_job(f"job-{n}") for n in range(50)]
+    bench.turn(8)
+    assert all(bench.live_attempt(job_id).state is AttemptState.BOOTING for job_id in jobs)
+
+
+def test_freed_capacity_goes_by_priority_then_age(dry: Bench) -> None:
+    plain = []
+    for n in range(3):
+        plain.append(dry.submit_job(f"plain-{n}"))
+        dry.clock.advance(1)
+    urgent = dry.submit_job("urgent", priority=10)
+    dry.turn(4)
+    for one in ("aws", "gcp"):
+        dry.clouds[one].set_capacity(offer(one, 1.0).key, 1)
+    dry.pass_time(400)
+    started = {job_id for job_id in (*plain, urgent) if dry.live_attempts(job_id)}
+    assert started == {urgent, plain[0]}
+
+
+def test_a_job_that_cannot_be_placed_holds_up_nobody(bench: Bench) -> None:
+    bench.submit_job("huge", priority=100, resources={"gpu": {"name": ["H100"], "count": 16}})
+    small = bench.submit_job("small")
+    bench.turn(3)
+    assert bench.live_attempt(small).state is AttemptState.BOOTING
+
+
+def test_spot_wait_is_kept_and_then_on_demand_is_taken(make_bench: MakeBench, clock: FakeClock) -> None:
+    spot = offer("aws", 10.0)
+    on_demand = offer("aws", 30.0, capacity_type=CapacityType.ON_DEMAND)
+    aws = cloud(clock, spot, capacity=0)
+    aws.sell(on_demand)
+    bench = make_bench(aws=aws)
+    patient = bench.submit_job("patient", spot={"use": "auto", "wait_seconds": 900})
+    only = bench.submit_job("only", spot={"use": "only"})
+    never = bench.submit_job("never", spot={"use": "never"})
+    bench.turn(4)
+    assert bench.live_attempt(never).capacity_type is CapacityType.ON_DEMAND
+    bench.pass_time(890)
+    assert not bench.live_attempts(patient)
+    bench.pass_time(20)
+    assert bench.live_attempt(patient).capacity_type is CapacityType.ON_DEMAND
+    assert not bench.live_attempts(only)
+
+
+def test_allow_and_deny_are_kept(bench: Bench) -> None:
+    denied = bench.submit_job("denied", deny=["memory/aws-1"])
+    allowed = bench.submit_job("allowed", allow=["memory/azure-1"])
+    bench.turn(3)
+    assert bench.live_attempt(denied).account == "gcp"
+    assert bench.live_attempt(allowed).account == "azure"
+
+
+def test_limits_max_instances_is_never_passed(bench: Bench) -> None:
+    limits = bench.settings.limits.model_copy(update={"max_instances": 2})
+    bench.ctx.settings = bench.settings.model_copy(update={"limits": limits})
+    jobs = [bench.submit_job(f"job-{n}") for n in range(4)]
+    bench.pass_time(60)
+    assert len(bench.alive()) == 2
+    waiting = [bench.job(job_id) for job_id in jobs if not bench.live_attempts(job_id)]
+    assert len(waiting) == 2
+    assert all("max_instances" in job.decision["why"] for job in waiting)
