@@ -94,7 +94,7 @@ def _content(where: str, entry: dict[str, Any]) -> bytes:
     if encoding not in _BASE64 | _GZIP:
         raise UserDataError(f"{where}.encoding {encoding!r} is not known; allowed: text/plain, b64, gz+b64")
     try:
-        raw = base64.b64decode(raw)
+        raw = base64.b64decode(b"".join(raw.split()), validate=True)
         if encoding in _GZIP:
             raw = gzip.decompress(raw)
     except (binascii.Error, OSError, EOFError) as error:
