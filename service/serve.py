@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from service.lean_structlog import structlog
+
+# isort: split
 import asyncio
 import errno
 import fcntl
@@ -16,7 +19,6 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, TextIO
 
-import structlog
 from sqlmodel import Session, select
 
 from clock import ScaledClock
