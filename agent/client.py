@@ -90,6 +90,10 @@ class ServiceClient:
         self.session: str | None = None
         self.last_contact = clock.monotonic()
 
+    def close(self) -> None:
+        """Let the connections go."""
+        self._http.close()
+
     def get(self, path: str) -> Answer:
         """GET with the session."""
         return self._call("GET", path)

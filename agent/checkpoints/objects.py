@@ -36,7 +36,7 @@ def forget_inherited_credentials(environment: MutableMapping[str, str]) -> list[
 class Objects:
     """Objects below a URL. Each write is atomic; keys are relative, with `/` between parts."""
 
-    def __init__(self, url: str, options: dict[str, str]) -> None:
+    def __init__(self, url: str, options: dict[str, str], *, retries: int = 5) -> None:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
 
@@ -44,7 +44,7 @@ class Objects:
         scheme = url.partition("://")[0]
         try:
             if scheme == "file":
-                self._store: ObjectStore = from_url(url, mkdir=True)
+                self._store: ObjectStore = from_url(url, mkdir=True, automatic_cleanup=True)
             else:
                 self._store = from_url(
                     url,
@@ -54,7 +54,7 @@ class Objects:
                         "timeout": timedelta(seconds=120),
                         "connect_timeout": timedelta(seconds=10),
                     },
-                    retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+                    retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=60)},
                 )
         except (*self._errors, ValueError, OSError) as error:
             raise StoreError(f"{url}: {_first_line(error)}") from error

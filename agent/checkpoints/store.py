@@ -75,9 +75,16 @@ class CheckpointStore:
         self._reserved: set[str] = set()
         self._leftovers: set[str] = set()
 
-    def catalogue(self) -> list[Stored]:
-        """All that have a manifest, newest first. Raises StoreError."""
-        found = [stored for name, keys in self._folders().items() if (stored := self._stored(name, keys))]
+    def catalogue(self, unreadable: Callable[[str], None] | None = None) -> list[Stored]:
+        """All that have a manifest, newest first. Raises StoreError. `unreadable`: told each name that has a
+        manifest, but none that can be read.
+        """
+        found: list[Stored] = []
+        for name, keys in self._folders().items():
+            if stored := self._stored(name, keys):
+                found.append(stored)
+            elif unreadable and any(_beside_ranks(key, "manifest-") for key in keys):
+                unreadable(name)
         return sorted(found, key=lambda stored: stored.order, reverse=True)
 
     def reserve(self, directory: str) -> tuple[str, int]:
@@ -117,7 +124,11 @@ class CheckpointStore:
         None if there is none. Damaged ones are passed over, with a warning each. Raises StoreError,
         NoRoomError, GangDamageError, CancelledError or OSError.
         """
-        for stored in self.catalogue():
+
+        def unreadable(name: str) -> None:
+            warn(f"checkpoint {name} is damaged and is passed over: its manifest cannot be read")
+
+        for stored in self.catalogue(unreadable):
             if not stored.whole:
                 continue
             part = stored.parts[self._rank]

@@ -47,7 +47,9 @@ class Metadata:
         """EC2: a spot interruption notice."""
         self.interruption = {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
-    def schedule(self, kind: str, at: datetime | None, *, status: str = "Scheduled", name: str = VM_NAME) -> None:
+    def schedule(
+        self, kind: str, at: datetime | None, *, status: str = "Scheduled", name: str = VM_NAME
+    ) -> None:
         """Azure: an event."""
         before = at.strftime("%a, %d %b %Y %H:%M:%S GMT") if at else ""
         self.events.append(
@@ -92,9 +94,7 @@ class Metadata:
         }.get(path)
         return (200, json.dumps(value), {}) if value else (404, "", {})
 
-    def _gce(
-        self, path: str, query: dict[str, list[str]], headers: Any
-    ) -> tuple[int, str, dict[str, str]]:
+    def _gce(self, path: str, query: dict[str, list[str]], headers: Any) -> tuple[int, str, dict[str, str]]:
         if headers.get("Metadata-Flavor") != "Google":
             return 403, "", {}
         name = path.removeprefix("/computeMetadata/v1/instance/")

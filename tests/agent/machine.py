@@ -141,6 +141,12 @@ class Machine:
         found = [Stage.adopt(folder) for folder in self.paths.stages.glob("*")]
         return [pid for stage in found if stage for pid in stage.living()]
 
+    def supervisors(self) -> list[int]:
+        """The processes that stand between the agent and the job."""
+        return [
+            json.loads(path.read_text())["supervisor"][0] for path in self.paths.stages.glob("*/process.json")
+        ]
+
     def close(self) -> None:
         if self._process is not None:
             if self._process.poll() is None:

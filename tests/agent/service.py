@@ -205,7 +205,13 @@ class Service:
                 if status == 0:  # the effect took place; the answer is lost
                     self.close_connection = True
                     return
-                data = b"" if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
+                data = (
+                    b""
+                    if value is None
+                    else value
+                    if isinstance(value, bytes)
+                    else json.dumps(value).encode()
+                )
                 self.send_response(status)
                 if isinstance(value, dict) and "retry_after" in value:
                     self.send_header("Retry-After", str(value["retry_after"]))

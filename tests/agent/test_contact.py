@@ -86,7 +86,9 @@ def test_exit_that_nobody_takes_is_left_beside_the_checkpoint_and_ends_the_insta
     assert (left["reason"], left["exit_code"], left["epoch"]) == ("exited", 4, 1)
 
 
-def test_instance_without_a_job_ends_after_half_an_hour_of_silence(machine: Machine, service: Service) -> None:
+def test_instance_without_a_job_ends_after_half_an_hour_of_silence(
+    machine: Machine, service: Service
+) -> None:
     machine.speed(1000)
     service.start_when = lambda: False
     machine.start()
@@ -195,9 +197,7 @@ def test_service_that_speaks_no_longer_this_version_is_not_asked_forever(
     assert machine.powered_off
 
 
-def test_proxy_is_used_for_the_service_and_never_for_the_metadata(
-    machine: Machine, service: Service
-) -> None:
+def test_proxy_is_used_for_the_service_and_never_for_the_metadata(machine: Machine, service: Service) -> None:
     """The proxy here is the service itself, which sees absolute targets; a proxied metadata call would fail."""
     machine.environment["HTTP_PROXY"] = service.url
     machine.environment["NO_PROXY"] = ""

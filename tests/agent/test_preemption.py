@@ -157,9 +157,7 @@ def test_rebalance_recommendation_is_passed_on_and_the_job_runs_on(
     assert service.heard.notices[0]["deadline"] is None
 
 
-def test_notice_for_another_node_drains_this_one_too(
-    machine: Machine, service: Service, store: Path
-) -> None:
+def test_notice_for_another_node_drains_this_one_too(machine: Machine, service: Service, store: Path) -> None:
     machine.start()
     wait_for(lambda: "trains" in service.log_text(), "the job")
     service.directive = {"directive": "drain", "grace_seconds": 20, "reason": "notice for rank 1"}

@@ -67,7 +67,9 @@ def test_agent_restarted_in_the_setup_begins_it_again(machine: Machine, service:
     assert len(service.heard.hellos) == 1
 
 
-def test_exit_that_was_not_delivered_is_delivered_by_the_next_start(machine: Machine, service: Service) -> None:
+def test_exit_that_was_not_delivered_is_delivered_by_the_next_start(
+    machine: Machine, service: Service
+) -> None:
     service.assignment["run"] = "while [ ! -e go ]; do sleep 0.01; done; exit 8"
     machine.start()
     wait_for(lambda: service.heard.started, "the start")
@@ -131,7 +133,11 @@ def test_log_that_a_power_cut_has_shortened_goes_on_where_the_service_stands(
 def test_identity_and_what_a_restart_needs_are_for_root_only_and_hold_no_secret(
     machine: Machine, service: Service
 ) -> None:
-    service.assignment |= {"run": "sleep 10000", "secrets": {"TOKEN": "s3cr3t-value"}, "env": {"A": "e-value"}}
+    service.assignment |= {
+        "run": "sleep 10000",
+        "secrets": {"TOKEN": "s3cr3t-value"},
+        "env": {"A": "e-value"},
+    }
     machine.start()
     wait_for(lambda: service.heard.started, "the start")
     for path in (machine.paths.identity, machine.paths.assignment):
