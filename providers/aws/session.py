@@ -1,15 +1,16 @@
-"""One boto3 Session per account, one client per service and region; both are made on first use.
+"""One SDK session per account, one client per service and region; both are made on first use.
 
-botocore is imported here, not at module level: the command line must not pay for an SDK it does not use.
+boto3's clients are botocore's, so botocore makes them here without the rest of boto3. It is imported inside
+the functions: the command line must not pay for an SDK it does not use.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
+from providers.aws.models import loader
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import Scope
@@ -19,14 +20,6 @@ READ_SECONDS = 60
 
 # What the SDK would have read without the prefix. [boto3 guide "Credentials", environment variables]
 KEY_ID, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
-
-
-@cache
-def _models() -> Any:
-    """The loader of service models, one for the process: EC2's alone takes 20 MB, whoever uses it."""
-    from botocore.loaders import create_loader
-
-    return create_loader()
 
 
 class Clients:
@@ -69,7 +62,7 @@ class Clients:
             self._session = None
 
 
-def _client(session: Any, config: AccountConfig, service: str, region: str) -> Any:
+def _client(session: Any, config: AccountConfig, service: str, region: str, **keys: Any) -> Any:
     from botocore.config import Config
 
     proxies: dict[str, str] | None = None
@@ -88,31 +81,31 @@ def _client(session: Any, config: AccountConfig, service: str, region: str) -> A
         # reads are repeated by Api, on the clock that everything else runs on.
         retries={"mode": "standard", "total_max_attempts": 1},
     )
-    return session.client(
+    return session.create_client(
         service,
         region_name=region,
         endpoint_url=config.endpoint,
         verify=config.ca_bundle,
         config=settings,
+        **keys,
     )
 
 
 def _session(config: AccountConfig, environment: Mapping[str, str]) -> Any:
-    import boto3
     import botocore.session
 
     credentials = config.credentials
     # A profile that is named switches the SDK's own environment variables off, so a file means that file.
     profile = credentials.profile or ("default" if credentials.file is not None else None)
     core = botocore.session.Session(profile=profile)
-    core.register_component("data_loader", _models())
+    core.register_component("data_loader", loader())
     if credentials.file is not None:
         core.set_config_variable("credentials_file", credentials.file)
     if credentials.environment is not None:
         core.set_credentials(*_from_environment(config, credentials.environment, environment))
     if credentials.role is not None:
         core = _assuming(core, config)
-    return boto3.Session(botocore_session=core)
+    return core
 
 
 def _from_environment(
@@ -144,7 +137,7 @@ def _assuming(source: Any, config: AccountConfig) -> Any:
     )
 
     def sts(service: str, **keys: Any) -> Any:
-        return _client(_Keyed(source, keys), config, service, next(iter(config.regions)))
+        return _client(source, config, service, next(iter(config.regions)), **keys)
 
     extra = {"RoleSessionName": f"corral-{config.name}"}
     if config.credentials.external_id is not None:
@@ -161,16 +154,6 @@ def _assuming(source: Any, config: AccountConfig) -> Any:
             return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
     session = botocore.session.Session()
-    session.register_component("data_loader", _models())
+    session.register_component("data_loader", loader())
     session.register_component("credential_provider", CredentialResolver([Role()]))
     return session
-
-
-class _Keyed:
-    """A botocore session's clients with given keys, in the shape of a boto3 session."""
-
-    def __init__(self, core: Any, keys: Mapping[str, Any]) -> None:
-        self._core, self._keys = core, dict(keys)
-
-    def client(self, service: str, **settings: Any) -> Any:
-        return self._core.create_client(service, **settings, **self._keys)
