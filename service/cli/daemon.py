@@ -31,7 +31,8 @@ Scale = Annotated[
 def init(config: ConfigFile = None, json: Json = False) -> None:
     """Make data folder, key, database and the first admin token.
 
-    Only what is missing is made, and the token is printed once. Safe to repeat. The token is also kept for this user's later commands, unless other credentials are.
+    Only what is missing is made, so it is safe to repeat. The token is printed once, and kept for this user's
+    later commands unless there are other credentials.
     """
     from service.cli.settings_file import load_settings
     from service.cli.show import as_json, line, waiting
@@ -121,14 +122,17 @@ def clock_for(scale: float | None) -> ScaledClock:
 
 def _serve(path: Path | None, overrides: dict[str, Any]) -> None:
     from service.configuration import Configuration, ConfigurationError
+    from service.serve import CannotServeError
     from service.serve import serve as run_service
 
     with _one_line_errors():
         try:
             configuration = Configuration(path, os.environ, overrides)
+            run_service(configuration)
         except ConfigurationError as error:
             raise UsageError("; ".join(error.problems)) from error
-        run_service(configuration)
+        except CannotServeError as error:
+            raise CommandError(str(error)) from error
 
 
 @contextmanager

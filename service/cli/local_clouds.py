@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -104,6 +105,6 @@ def _announce(described: Described) -> None:
 
 
 def _watch_leash(stop: threading.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin: its lock would be held when the interpreter ends
         pass
     stop.set()

@@ -40,18 +40,21 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
 
 def plain(value: object) -> str:
     """Text that cannot steer a terminal; nothing is shown as `-`."""
-    text = "-" if value is None or value == "" else str(value)
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "-" if value is None or value == "" else _printable(str(value))
 
 
-def line(text: str) -> None:
+def line(text: str = "") -> None:
     """Print one line to people who watch, at once."""
-    print(plain(text), flush=True)
+    print(_printable(text), flush=True)
 
 
 def note(text: str) -> None:
     """Something to know beside the result: on stderr."""
-    print(plain(text), file=sys.stderr, flush=True)
+    print(_printable(text), file=sys.stderr, flush=True)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 @contextmanager

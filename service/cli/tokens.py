@@ -18,7 +18,8 @@ MAX_TOKEN = 1024
 def login(context: typer.Context) -> None:
     """Keep address and token for later commands.
 
-    --url is the address; the token comes from --token, CORRAL_TOKEN or standard input. They are tried first, then written to ~/.config/corral/credentials, which only you can read.
+    --url is the address; the token comes from --token, CORRAL_TOKEN or standard input. They are tried first,
+    then written to ~/.config/corral/credentials, which only you can read.
     """
     from service.cli.client import Client
     from service.cli.connection import find, save

@@ -41,11 +41,12 @@ def play(directory: Path | None, scale: float) -> None:
         with stage.client() as client:
             _show_market(wait_for_market(client, scale))
             job = training.send(client, scale)
-            line("")
+            line()
             line(f"corral run: {job['name']} asks for 8 x H100, spot if possible")
             story = Story(job["submitted_at"])
-            watch(client, job["id"], story)
-            outcome = gather(stage, client, job["id"], checksum_of(training.uninterrupted()) or "none")
+            checksum = checksum_of(training.uninterrupted()) or "none"
+            watch(stage, client, job["id"], story)
+            outcome = gather(stage, client, job["id"], checksum)
         _conclude(outcome, story, scale)
 
 
@@ -61,31 +62,29 @@ def wait_for_market(client: Client, scale: float) -> list[dict[str, Any]]:
     raise CommandError(f"not every cloud was read within {MARKET_SECONDS:g} s")
 
 
-def watch(client: Client, job_id: str, story: Story | None, seconds: float = JOB_SECONDS) -> dict[str, Any]:
-    """Tell each event as it comes, until the job is over."""
-    tail, patience = EventTail(client, job_id), Patience(seconds, lambda _text: None)
-    until = time.monotonic() + seconds
+def watch(stage: Stage, client: Client, job_id: str, story: Story | None) -> None:
+    """Tell each event as it comes, until the job is over and the clouds are empty, or too long has passed."""
+    tail, patience = EventTail(client, job_id), Patience(JOB_SECONDS, lambda _text: None)
+    until = time.monotonic() + JOB_SECONDS
+    over = False
     while time.monotonic() < until:
         try:
-            job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}")
+            if not over and client.get(f"/v1/jobs/{job_id}")["state"] in OVER:
+                over, until = True, min(until, time.monotonic() + CLEAN_SECONDS)
             for event in tail.new():
                 told = story.line(event) if story else None
                 if told is not None:
                     line(told)
             patience.answered()
-            if job["state"] in OVER:
-                return job
+            if over and not stage.ledger()["live"]:
+                return
         except CommandError as error:
             patience.failed(error)
         time.sleep(LOOK_SECONDS)
-    raise CommandError(f"{job_id} was not over after {seconds:g} s; see `service.log`")
 
 
 def gather(stage: Stage, client: Client, job_id: str, checksum: str) -> Outcome:
-    """What everyone says once the clouds are empty, or after a while in which they were not."""
-    until = time.monotonic() + CLEAN_SECONDS
-    while stage.ledger()["live"] and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
+    """What everyone says at the end."""
     attempts = client.get(f"/v1/jobs/{job_id}/attempts")["items"]
     logs = {}
     for attempt in attempts:
@@ -113,7 +112,7 @@ def _show_market(offers: list[dict[str, Any]]) -> None:
         )
         for offer in offers[:6]
     ]
-    line("")
+    line()
     line("corral plan: the cheapest offers of 8 x H100, of three clouds")
     table(("RANK", "WHERE", "TYPE", "CAPACITY", "PRICE/H"), rows, empty="no offers")
 
@@ -124,16 +123,15 @@ def _conclude(outcome: Outcome, story: Story, scale: float) -> None:
     for before, after in pairwise(ran):
         steps = lost_steps(outcome.logs, before, after)
         lost[before["number"]] = steps * training.STEP_SECONDS * scale
-    line("")
+    line()
     line("Timeline, in seconds of the clouds' clock")
     table(TIMELINE_COLUMNS, timeline(outcome.attempts, lost, story), empty="no attempts")
     sums = [found for log in outcome.logs.values() if (found := checksum_of(log))]
     live = [item["provider"] for item in outcome.ledger["live"] if item["kind"] == "instance"]
     counts = ", ".join(f"{name} {live.count(name)}" for name in PROVIDERS)
     made = outcome.ledger["objects"]["instance"]["made"]
-    line(
-        f"\nchecksum   {', '.join(sums) or 'none'}; of the same run without interruption: {outcome.checksum}"
-    )
+    line()
+    line(f"checksum   {', '.join(sums) or 'none'}; uninterrupted: {outcome.checksum}")
     line(f"instances  {made} made; left over: {counts}")
     line(f"cost       {dollars(outcome.job['cost_usd'])} booked; the clouds' bill: {_bill(outcome)}")
     problems = failures(outcome)

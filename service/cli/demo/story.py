@@ -36,13 +36,19 @@ class Story:
 
     def __init__(self, submitted_at: str) -> None:
         self._start = datetime.fromisoformat(submitted_at)
+        self._attempts: dict[str, int] = {}
 
     def line(self, event: Record) -> str | None:
         """One line for people; None for an event that the story leaves out."""
         word = _TOLD.get(event["kind"])
         if word is None or event["data"].get("from") in _NEVER_STARTED:
             return None
-        return f"{self.after(event['at']):>7}  {word:<10}  {event['message']}"
+        message = event["message"]
+        if event["kind"] == "attempt_planned":
+            self._attempts[event["subject_id"]] = len(self._attempts) + 1
+        elif event["subject"] == "attempt":
+            message = f"attempt {self._attempts.get(event['subject_id'], '?')}: {message}"
+        return f"{self.after(event['at']):>7}  {word:<10}  {message}"
 
     def after(self, text: str) -> str:
         """How long after the submission, on the demo's clock."""
