@@ -7,7 +7,7 @@ from service.states import MACHINES
 _HEAD = """# State machines
 
 Made from the tables in `service/states.py` by `python -m service.diagrams`; a test keeps it true. No state is
-set anywhere but in `service/transitions.py`, which checks the table and writes the event in the same transaction.
+set anywhere but in `service/transitions.py`, which checks the table and writes the event along with it.
 """
 
 

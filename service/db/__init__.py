@@ -1,7 +1,7 @@
 """The database: connections, claims, column types."""
 
-from service.db.claims import Claimable, claim_due, held, release
+from service.db.claims import Claimable, claim_due, held, release, release_all
 from service.db.columns import choice, document
 from service.db.database import Database
 
-__all__ = ["Claimable", "Database", "choice", "claim_due", "document", "held", "release"]
+__all__ = ["Claimable", "Database", "choice", "claim_due", "document", "held", "release", "release_all"]

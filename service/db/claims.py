@@ -78,3 +78,16 @@ def release(row: Claimable, wake_at: datetime | None) -> None:
     """Give a row back; it is due again at `wake_at`."""
     row.claim_owner = row.claim_token = row.claim_until = None
     row.wake_at = wake_at
+
+
+def release_all(session: Session, *models: type[Claimable]) -> None:
+    """Give back every claim: for a process that knows itself to be the only one, as on SQLite, when it starts.
+    Whoever held them is dead.
+    """
+    for model in models:
+        table: Any = model
+        session.connection().execute(
+            update(table)
+            .where(col(table.claim_token).is_not(None))
+            .values(claim_owner=None, claim_token=None, claim_until=None)
+        )

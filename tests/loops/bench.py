@@ -26,7 +26,7 @@ from service.db import Database
 from service.events.model import Event
 from service.identifiers import new_id
 from service.instances.model import AgentState, Instance
-from service.jobs.cancel import cancel_job
+from service.jobs.cancellation import cancel_job
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
 from service.loops import Step, steps
@@ -204,7 +204,7 @@ class Bench:
 
     def cancel(self, job_id: str) -> None:
         """What the API does when someone cancels a job."""
-        self.database.write(lambda session: cancel_job(session, self.ctx, session.get_one(Job, job_id)))
+        self.database.write(lambda session: cancel_job(session, job_id, by="test", now=self.clock.now()))
 
     def die_at_commit(self, number: int) -> None:
         """The process is killed right after its `number`th commit from now."""
