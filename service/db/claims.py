@@ -81,8 +81,8 @@ def release(row: Claimable, wake_at: datetime | None) -> None:
 
 
 def release_all(session: Session, *models: type[Claimable]) -> None:
-    """Give back every claim: for a process that knows itself to be the only one, as on SQLite, when it starts.
-    Whoever held them is dead.
+    """Give back every claim: for a process that knows itself to be the only one, as on SQLite, when it
+    starts. Whoever held them is dead.
     """
     for model in models:
         table: Any = model
