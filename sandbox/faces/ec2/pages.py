@@ -55,19 +55,18 @@ def page(
     """The page that `NextToken` asks for and the token of the next one, None on the last. size: of a page
     where the caller names none. A token of another call is refused.
     """
-    start = 0
-    token = params.get("NextToken")
-    if token:
-        start = _start(token, key)
+    start, _ = _read(params.get("NextToken"), key)
     step = params.get("MaxResults") or size or most
     after = start + min(step, most)
     return list(items[start:after]), _token(key, after) if after < len(items) else None
 
 
 def empty_page(params: Mapping[str, Any], key: str) -> str:
-    """A token for going on where this call would have begun: what follows an empty page."""
-    token = params.get("NextToken")
-    return _token(key, _start(token, key) if token else 0)
+    """A token for going on where this call would have begun: what follows an empty page. It is never the one
+    that was sent, which SDKs take for an endless loop.
+    """
+    start, empties = _read(params.get("NextToken"), key)
+    return _token(key, start, empties + 1)
 
 
 def no_ids_and_pages(params: Mapping[str, Any], ids: str) -> None:
@@ -77,15 +76,18 @@ def no_ids_and_pages(params: Mapping[str, Any], ids: str) -> None:
         raise AwsError("InvalidParameterCombination", text)
 
 
-def _token(key: str, start: int) -> str:
-    return base64.urlsafe_b64encode(f"{key}/{start}".encode()).decode()
+def _token(key: str, start: int, empties: int = 0) -> str:
+    return base64.urlsafe_b64encode(f"{key}/{start}/{empties}".encode()).decode()
 
 
-def _start(token: str, key: str) -> int:
+def _read(token: str | None, key: str) -> tuple[int, int]:
+    """Where a token goes on, and how many empty pages stood there already."""
+    if not token:
+        return 0, 0
     try:
-        name, _, number = base64.urlsafe_b64decode(token.encode()).decode().rpartition("/")
+        name, start, empties = base64.urlsafe_b64decode(token.encode()).decode().split("/")
         if name == key:
-            return int(number)
+            return int(start), int(empties)
     except ValueError:
         pass
     raise AwsError("InvalidNextToken", f"The token '{token}' is invalid")
