@@ -15,7 +15,7 @@ _BROKEN = (tarfile.TarError, EOFError, UnicodeError, gzip.BadGzipFile, zlib.erro
 
 
 class HostileArchiveError(Exception):
-    """The archive holds something that has no place in a working directory; nothing of it is kept."""
+    """The archive is broken, or holds something that has no place in a working directory."""
 
 
 def unpack(archive: Path, target: Path) -> None:
