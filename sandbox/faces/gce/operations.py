@@ -136,7 +136,7 @@ def _system(vm: Vm) -> Record | None:
     """What the cloud did to an instance by itself. A preemption shows from its notice on, while the instance
     still shows as running.
     """
-    reason = vm.end_reason or ("preempted" if vm.notice_deadline is not None else None)
+    reason = "preempted" if vm.noticed_at is not None else vm.end_reason
     at = vm.noticed_at or vm.ending_at
     if reason not in _SYSTEM_OPERATIONS or at is None:
         return None
