@@ -178,7 +178,7 @@ class Api:
         """Full jitter, unless the vendor said how long. [AWS Builders' Library, "Timeouts, retries ..."]"""
         error = state.outcome.exception() if state.outcome else None
         if isinstance(error, ProviderError) and error.retry_after is not None:
-            return error.retry_after
+            return min(error.retry_after, BACK_OFF_CEILING)
         ceiling = min(BACK_OFF_CEILING, BACK_OFF_SECONDS * 2 ** (state.attempt_number - 1))
         return self._chance.uniform(0, ceiling)
 

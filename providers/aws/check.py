@@ -24,6 +24,8 @@ REMEDIES: dict[ErrorKind, str] = {
     ErrorKind.INVALID_REQUEST: "correct the settings of this region",
 }
 
+# When a region is looked at, the credentials are known to be good.
+NOT_ENABLED = "enable this region in the AWS account, or take it out of the settings"
 NO_PRICES = "allow pricing:GetProducts; until then on-demand prices are built-in ones, for us-east-1 only"
 DRY_RUN_PASSED = "DryRunOperation"
 
@@ -39,7 +41,7 @@ def check(
 ) -> Sequence[CheckResult]:
     """Never raises. Without valid credentials nothing else can be looked at."""
     home = next(iter(config.regions))
-    results = [_line("credentials", lambda: _identity(api, home))]
+    results = [_line("credentials", lambda: _identity(api, list(config.regions)))]
     if results[0].ok:
         results.append(_line("prices", lambda: _prices(catalogue, home), NO_PRICES))
         for region in config.regions:
@@ -70,12 +72,22 @@ def _line(what: str, look: Callable[[], str], remedy: str = "") -> CheckResult:
     try:
         return CheckResult(what, True, look())
     except ProviderError as error:
+        if error.code == "AuthFailure" and error.kind is ErrorKind.AUTH:
+            return CheckResult(what, False, str(error), NOT_ENABLED)
         return CheckResult(what, False, str(error), remedy or REMEDIES.get(error.kind, ""))
 
 
-def _identity(api: Api, region: str) -> str:
-    caller = api.read("sts", region, "get_caller_identity")
-    return f"account {caller['Account']} as {caller['Arn']}"
+def _identity(api: Api, regions: Sequence[str]) -> str:
+    """Asked of each region until one answers: one that is not enabled denies good credentials."""
+    errors: list[ProviderError] = []
+    for region in regions:
+        try:
+            caller = api.read("sts", region, "get_caller_identity")
+        except ProviderError as error:
+            errors.append(error)
+        else:
+            return f"account {caller['Account']} as {caller['Arn']}"
+    raise errors[0]
 
 
 def _prices(catalogue: Catalogue, region: str) -> str:

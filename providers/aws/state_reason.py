@@ -20,7 +20,9 @@ _PREFIX = re.compile(r"\s*((?:Client|Server)\.[A-Za-z][A-Za-z.]*[A-Za-z])\b")
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a code says. `rule` None: nothing failed that a launch would have raised."""
+    """What a code says. `rule` None: nothing failed that a launch would have raised. A rule with a hint holds
+    only where the message has it: the same code also ends instances that have run for days.
+    """
 
     reason: EndReason
     rule: Rule | None = None
@@ -31,7 +33,7 @@ ENDINGS: dict[str, Ending] = {
     "Server.SpotInstanceShutdown": Ending(EndReason.PREEMPTED),
     "Server.ScheduledStop": Ending(EndReason.HOST_FAILURE),
     "Server.InternalError": Ending(
-        EndReason.HOST_FAILURE, Rule((), ErrorKind.TRANSIENT, About.OFFER, timedelta(minutes=2))
+        EndReason.HOST_FAILURE, Rule((), ErrorKind.TRANSIENT, About.OFFER, timedelta(minutes=2), "on launch")
     ),
     # Usually no right to use the key that encrypts the disk: the next launch ends the same way.
     "Client.InternalError": Ending(
@@ -50,8 +52,9 @@ def read_ending(code: str, message: str, subject: Scope) -> tuple[EndReason, Pro
     told = prefix.group(1) if prefix else code
     ending = ENDINGS.get(told)
     if ending is not None:
-        error = error_from_rule(ending.rule, told, message, subject) if ending.rule else None
-        return ending.reason, error
+        if ending.rule is None or ending.rule.hint not in message.lower():
+            return ending.reason, None
+        return ending.reason, error_from_rule(ending.rule, told, message, subject)
     if told.removeprefix("Client.").removeprefix("Server.") not in BY_CODE:
         return EndReason.UNKNOWN, None
     error = from_response(told, message, subject)

@@ -87,7 +87,13 @@ ENDS = [
     ("Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User", EndReason.USER, None),
     ("Client.InstanceInitiatedShutdown", "", EndReason.USER, None),
     ("Server.ScheduledStop", "", EndReason.HOST_FAILURE, None),
-    ("Server.InternalError", "Server.InternalError: on launch", EndReason.HOST_FAILURE, ErrorKind.TRANSIENT),
+    (
+        "Server.InternalError",
+        "Server.InternalError: Internal error on launch",
+        EndReason.HOST_FAILURE,
+        ErrorKind.TRANSIENT,
+    ),
+    ("Server.InternalError", "Server.InternalError", EndReason.HOST_FAILURE, None),
     ("Server.InsufficientInstanceCapacity", "", EndReason.CAPACITY, ErrorKind.CAPACITY),
     ("Server.InternalError", "Client.VolumeLimitExceeded: too many", EndReason.UNKNOWN, ErrorKind.QUOTA),
     (

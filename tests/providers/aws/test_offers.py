@@ -355,22 +355,32 @@ def test_an_image_that_is_not_there_says_so_before_a_launch(
     provider.close()
 
 
+CALLER = Answer(
+    200,
+    '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>'
+    "<Arn>arn:aws:iam::1:user/x</Arn><Account>1</Account></GetCallerIdentityResult></GetCallerIdentityResponse>",
+)
+
+
 def test_check_tells_what_is_wrong_and_how_to_mend_it(market: StubServer) -> None:
     provider, _ = fresh(market)
-    caller = "<Arn>arn:aws:iam::1:user/x</Arn><Account>1</Account>"
-    caller = f"<GetCallerIdentityResult>{caller}</GetCallerIdentityResult>"
-    market.script(
-        "GetCallerIdentity",
-        Answer(
-            200,
-            f'<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{caller}'
-            "</GetCallerIdentityResponse>",
-        ),
-    )
+    market.script("GetCallerIdentity", CALLER)
     market.script("RunInstances", error("DryRunOperation", "Request would have succeeded", 412))
     assert all(result.ok for result in provider.check())
     market.script("RunInstances", error("UnauthorizedOperation", "You are not authorized", 403))
     wrong = [result for result in provider.check() if not result.ok]
     assert [result.subject for result in wrong] == [f"{REGION} launch"]
     assert "permissions" in wrong[0].remedy
+    provider.close()
+
+
+def test_check_tells_a_region_that_is_not_enabled_from_bad_credentials(market: StubServer) -> None:
+    provider, _ = fresh(market)
+    market.script("GetCallerIdentity", CALLER)
+    market.script("DescribeAvailabilityZones", error("AuthFailure", "not able to validate", 401))
+    wrong = [result for result in provider.check() if not result.ok]
+    assert [result.subject for result in wrong] == [f"{REGION} network"]
+    assert "enable this region" in wrong[0].remedy
+    market.script("GetCallerIdentity", error("InvalidClientTokenId", "The security token is invalid", 403))
+    assert [(result.subject, result.ok) for result in provider.check()] == [("credentials", False)]
     provider.close()

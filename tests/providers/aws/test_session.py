@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from providers.aws.adapter import AwsProvider
+from providers.aws.session import Clients
 from providers.errors import ErrorKind, ProviderError
 from tests.clocks import FakeClock
 from tests.providers.aws.conftest import ENVIRONMENT, REGION, account
@@ -143,6 +146,19 @@ def test_the_settings_proxy_is_used(stub: StubServer) -> None:
     provider = AwsProvider(config, FakeClock(waits_advance=True), environment=ENVIRONMENT)
     assert provider.list_instances(REGION, "d").complete
     provider.close()
+
+
+def test_threads_that_ask_at_once_share_one_client() -> None:
+    clients = Clients(account("http://127.0.0.1:9"), ENVIRONMENT)
+    start = threading.Barrier(8)
+
+    def get(_: int) -> int:
+        start.wait()
+        return id(clients.get("ec2", REGION))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(get, range(8)))) == 1
+    clients.close()
 
 
 def test_the_adapter_imports_no_sdk_before_its_first_call() -> None:
