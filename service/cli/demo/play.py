@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -33,13 +33,14 @@ CLEAN_SECONDS = 30.0
 def play(directory: Path | None, scale: float) -> None:
     """The whole demo. CommandError says what did not come true, or what could not be started."""
     with _ended_by_signals(), _folder(directory) as folder, Stage(folder, SCENARIO, scale, {}) as stage:
-        line(f"starting three local clouds and the service; their time runs {scale:g} times as fast")
+        line(f"starting three local clouds and the service, on a clock that runs {scale:g} times as fast")
         stage.start_clouds()
+        line("clouds: EC2, Compute Engine and Azure Resource Manager answer")
         stage.initialise()
         stage.start_service()
-        line(f"ready: {stage.url}/docs")
+        line(f"service: {stage.url}/docs; reads what the clouds sell, and for how much")
         with stage.client() as client:
-            _show_market(wait_for_market(client, scale))
+            _show_market(wait_for_market(client, scale, PROVIDERS))
             job = training.send(client, scale)
             line()
             line(f"corral run: {job['name']} asks for 8 x H100, spot if possible")
@@ -50,13 +51,13 @@ def play(directory: Path | None, scale: float) -> None:
         _conclude(outcome, story, scale)
 
 
-def wait_for_market(client: Client, scale: float) -> list[dict[str, Any]]:
-    """The ranked offers for the job, once each cloud has been read."""
+def wait_for_market(client: Client, scale: float, providers: Sequence[str]) -> list[dict[str, Any]]:
+    """The ranked offers for the job, once each of the clouds has been read."""
     until = time.monotonic() + MARKET_SECONDS
     while time.monotonic() < until:
         plan = client.post("/v1/jobs:plan", training.spec(None, scale))
         offers: list[dict[str, Any]] = plan["offers"]
-        if {offer["provider"] for offer in offers} == set(PROVIDERS):
+        if {offer["provider"] for offer in offers} == set(providers):
             return offers
         time.sleep(LOOK_SECONDS)
     raise CommandError(f"not every cloud was read within {MARKET_SECONDS:g} s")
@@ -76,7 +77,7 @@ def watch(stage: Stage, client: Client, job_id: str, story: Story | None) -> Non
                 if told is not None:
                     line(told)
             patience.answered()
-            if over and not stage.ledger()["live"]:
+            if over and not stage.ledger()["live"] and not client.get("/v1/instances")["items"]:
                 return
         except CommandError as error:
             patience.failed(error)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,10 +27,19 @@ PROVIDERS = ("aws", "gcp", "azure")
 class Stage:
     """Use as a context manager: whatever happens, both processes and every instance are ended.
 
-    folder: empty, ours alone. The service can be killed and started again; the clouds go on meanwhile.
+    folder: empty, ours alone. settings: beside those that the set needs. regions: of each cloud that the
+    service is given, all of them where None. The service can be killed and started again; the clouds go on
+    meanwhile.
     """
 
-    def __init__(self, folder: Path, scenario: Path, scale: float, settings: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scenario: Path,
+        scale: float,
+        settings: Mapping[str, Any],
+        regions: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self.folder = folder
         self.clock = ScaledClock(time.time(), scale)
         self.port = _free_port()
@@ -37,6 +47,7 @@ class Stage:
         self.starts = 0
         self._scenario = scenario
         self._settings = settings
+        self._regions = regions
         self._clouds: Child | None = None
         self._service: Child | None = None
         self._described: Described | None = None
@@ -61,7 +72,7 @@ class Stage:
             "data_dir": str(self.folder / "data"),
             "listen": {"port": self.port},
             "clock": str(self.clock),
-            "accounts": self._described.accounts,
+            "accounts": [account for account in map(self._trimmed, self._described.accounts) if account],
             **self._settings,
         }
         self._config.write_text(json.dumps(settings, indent=2))
@@ -100,6 +111,12 @@ class Stage:
         """Every instance that the clouds ever made."""
         machines: list[dict[str, Any]] = self._ask_clouds("/control/instances")
         return machines
+
+    def _trimmed(self, account: dict[str, Any]) -> dict[str, Any] | None:
+        if self._regions is None:
+            return account
+        wanted = self._regions.get(account["provider"], ())
+        return {**account, "regions": {name: {} for name in wanted}} if wanted else None
 
     def _ask_clouds(self, path: str) -> Any:
         if self._described is None:

@@ -24,15 +24,15 @@ PLACES = ("aws/us-east-1", "gcp/us-central1", "azure/eastus")
 _RUN_SECONDS = 60.0
 
 
-def spec(workdir: str | None, scale: float) -> dict[str, Any]:
-    """The job as a person would write it."""
+def spec(workdir: str | None, scale: float, steps: int = STEPS) -> dict[str, Any]:
+    """The job as a person would write it. `scale`: how fast the stage's clock runs."""
     return {
         "name": "demo-training",
         "class": "exploration",
         "resources": {"gpu": "H100:8"},
         "run": "python3 train.py",
         "env": {
-            "STEPS": str(STEPS),
+            "STEPS": str(steps),
             "CHECKPOINT_EVERY": str(CHECKPOINT_EVERY),
             "STEP_SECONDS": str(STEP_SECONDS),
             "LAST_SECONDS": str(LAST_SECONDS / scale),
@@ -46,17 +46,17 @@ def spec(workdir: str | None, scale: float) -> dict[str, Any]:
     }
 
 
-def send(client: Client, scale: float) -> dict[str, Any]:
+def send(client: Client, scale: float, steps: int = STEPS) -> dict[str, Any]:
     """Pack the script, upload it, submit the job."""
     with TemporaryDirectory(prefix="corral-demo-") as folder:
         shutil.copyfile(SCRIPT, Path(folder) / SCRIPT.name)
         workdir = send_directory(client, Path(folder), None)
-    return submit(client, spec(workdir, scale))
+    return submit(client, spec(workdir, scale, steps))
 
 
-def uninterrupted() -> str:
+def uninterrupted(steps: int = STEPS) -> str:
     """Run the same script here, without pauses and without losing anything; its last line."""
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "STEPS": str(STEPS)}
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "STEPS": str(steps)}
     done = subprocess.run(
         [sys.executable, str(SCRIPT)],
         env=environment,

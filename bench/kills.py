@@ -1,0 +1,126 @@
+"""kill -9 of the service at seeded moments: one job must succeed, nothing is launched twice, nothing is left.
+
+    python -m bench.kills --seed 7 --moments 20        # or: make kills SEED=7
+
+Each moment is a run of the demo's scenario of its own. The clouds and the agents live on while the service is
+dead; then it is started again on what it left. Exit code 1 if any run ended otherwise than it must.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from service.cli.demo import training
+from service.cli.demo.play import SCENARIO, gather, wait_for_market, watch
+from service.cli.demo.stage import PROVIDERS, Stage
+from service.cli.demo.verdict import checksum_of, survival_failures
+from service.cli.failure import CommandError
+
+SCALE = 10.0
+SPAN_SECONDS = 19.0  # real: how long the demo's job takes, from its submission until the clouds are empty
+
+
+@dataclass(frozen=True)
+class Play:
+    """What is played: a scenario, its speed, the job's length, and which regions of which clouds are used."""
+
+    scenario: Path = SCENARIO
+    scale: float = SCALE
+    steps: int = training.STEPS
+    settings: Mapping[str, Any] | None = None
+    regions: Mapping[str, Sequence[str]] | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: when the service was killed (real seconds after the submission), and what was wrong after."""
+
+    moments: tuple[float, ...]
+    problems: tuple[str, ...]
+    attempts: tuple[str, ...]
+    seconds: float
+
+
+def trial(folder: Path, moments: Sequence[float], play: Play, checksum: str) -> Result:
+    """Play once in an empty folder, kill at each of the moments, start again each time."""
+    started = time.monotonic()
+    with Stage(folder, play.scenario, play.scale, play.settings or {}, play.regions) as stage:
+        stage.start_clouds()
+        stage.initialise()
+        stage.start_service()
+        with stage.client() as client:
+            wait_for_market(client, play.scale, tuple(play.regions or PROVIDERS))
+            submitted = time.monotonic()
+            job = training.send(client, play.scale, play.steps)
+            for moment in sorted(moments):
+                time.sleep(max(0.0, submitted + moment - time.monotonic()))
+                stage.kill_service()
+                stage.start_service()
+            watch(stage, client, job["id"], None)
+            outcome = gather(stage, client, job["id"], checksum)
+    return Result(
+        moments=tuple(round(moment, 3) for moment in sorted(moments)),
+        problems=tuple(survival_failures(outcome)),
+        attempts=tuple(f"{one['provider']}/{one['zone']} {one['reason']}" for one in outcome.attempts),
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+def expected(steps: int) -> str:
+    """The checksum of a run that nothing interrupts, really run."""
+    found = checksum_of(training.uninterrupted(steps))
+    if found is None:
+        raise CommandError("the training script did not finish here")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="kill -9 of the service at seeded moments of the demo.")
+    parser.add_argument("--seed", type=int, default=None, help="default: drawn, and printed")
+    parser.add_argument("--moments", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="print JSON at the end")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}; {options.moments} moments", flush=True)
+    chance = random.Random(seed)  # noqa: S311 - to be repeatable is the point
+    play, checksum = Play(), expected(training.STEPS)
+    results: list[Result] = []
+    for number in range(1, options.moments + 1):
+        moment = chance.uniform(0, SPAN_SECONDS)
+        folder = Path(tempfile.mkdtemp(prefix="corral-kills-"))
+        try:
+            result = trial(folder, [moment], play, checksum)
+        except CommandError as error:
+            result = Result((round(moment, 3),), (error.message,), (), 0.0)
+        results.append(result)
+        what = "; ".join(result.problems) or "as it must be"
+        where = "" if not result.problems else f"; see {folder}"
+        print(
+            f"{number:>3}  killed at {moment:6.2f} s  {', '.join(result.attempts)}  {what}{where}", flush=True
+        )
+        if not result.problems:
+            _remove(folder)
+    bad = sum(bool(result.problems) for result in results)
+    if options.json:
+        print(json.dumps({"seed": seed, "runs": [asdict(result) for result in results]}, indent=2))
+    print(f"seed {seed}: {len(results) - bad} of {len(results)} runs ended as they must")
+    return 1 if bad else 0
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
