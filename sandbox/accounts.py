@@ -12,6 +12,10 @@ from sandbox.catalogue import catalogue
 PROJECT = "sandbox-project"
 SUBSCRIPTION = "00000000-0000-4000-8000-000000000001"
 RESOURCE_GROUP = "sandbox"
+_AZURE_IMAGE = (
+    f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute"
+    "/galleries/corral/images/corral"
+)
 _KEYS = "[default]\naws_access_key_id = AKIASANDBOX000000000\naws_secret_access_key = not-a-secret\n"
 
 
@@ -23,7 +27,7 @@ def accounts(endpoints: Mapping[str, str], folder: Path) -> list[dict[str, Any]]
     special: dict[str, dict[str, Any]] = {
         "aws": {"credentials": {"file": str(_credentials(folder))}},
         "gcp": {"project": PROJECT, "image": f"projects/{PROJECT}/global/images/family/corral"},
-        "azure": {"subscription": SUBSCRIPTION, "resource_group": RESOURCE_GROUP},
+        "azure": {"subscription": SUBSCRIPTION, "resource_group": RESOURCE_GROUP, "image": _AZURE_IMAGE},
     }
     return [
         {

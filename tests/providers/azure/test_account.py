@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,15 +103,32 @@ def test_the_sdk_is_imported_on_first_use_and_the_network_sdk_never() -> None:
     assert found.stdout.strip() == "[]"
 
 
-def test_calls_start_no_threads_and_import_no_network_sdk(bench: AzureBench) -> None:
-    before = threading.active_count()
-    asked = bench.ask(nodes=3)
-    bench.provider.launch(asked)
-    bench.provider.describe(bench.refs(asked))
-    bench.provider.terminate(bench.refs(asked))
-    assert threading.active_count() <= before + 4  # the local cloud's own pool
-    assert not [thread for thread in threading.enumerate() if "LRO" in thread.name]
-    assert "azure.mgmt.network" not in sys.modules
+SESSION = """
+import sys, threading
+from clock import REAL
+from providers.azure.adapter import AzureProvider
+from providers.config import AccountConfig
+from providers.vocabulary import CapacityType, InstanceRef, LaunchRequest, OfferKey
+
+provider = AzureProvider(AccountConfig.model_validate_json(sys.argv[1]), REAL)
+key = OfferKey("azure", "lab", "eastus", "eastus-1", "Standard_NC4as_T4_v3", CapacityType.SPOT)
+asked = provider.prepare(LaunchRequest("a" * 32, key, 2, "#cloud-config", {"corral-deployment": "d"}, 30))
+provider.launch(asked)
+refs = [InstanceRef("eastus", "eastus-1", name) for name in asked.names()]
+print(*(one.state for one in provider.describe(refs)))
+print(len(provider.list_instances("eastus", "d").instances))
+provider.terminate(refs)
+print(threading.active_count(), "azure.mgmt.network" in sys.modules)
+provider.close()
+"""
+
+
+def test_a_whole_session_starts_no_thread_and_imports_no_network_sdk(bench: AzureBench) -> None:
+    settings = account(bench.cloud.url).model_dump_json()
+    command = [sys.executable, "-W", "error", "-c", SESSION, settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["pending", "pending", "2", "1", "False"]
 
 
 def test_proxies_of_the_environment_do_not_stand_before_a_local_cloud(

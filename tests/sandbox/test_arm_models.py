@@ -1,0 +1,136 @@
+"""Requests and answers hold nothing that the SDK's generated models do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import azure.mgmt.compute.models as compute
+import azure.mgmt.network.models as network
+import pytest
+
+from providers.azure.vm import body as sent_by_the_adapter
+from providers.config import RegionConfig
+from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
+from tests.sandbox.arm_client import GROUP_ID, IMAGE, SIZE, SUBNET, Site, body
+from tests.sandbox.arm_client import site as opened
+from tests.sandbox.arm_models import strange
+from tests.sandbox.arm_server import SUBSCRIPTION
+
+SUB = f"/subscriptions/{SUBSCRIPTION}"
+COMPUTE = f"{GROUP_ID}/providers/Microsoft.Compute"
+NETWORK = f"{GROUP_ID}/providers/Microsoft.Network"
+GALLERY = f"{COMPUTE}/galleries/corral/images/corral"
+MARKET = (
+    f"{SUB}/providers/Microsoft.Compute/locations/eastus/publishers/microsoft-dsvm/artifacttypes/vmimage"
+    "/offers/ubuntu-hpc/skus/2204/versions"
+)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """One running spot machine and one create that has failed."""
+    rule: dict[str, Any] = {"provider": "azure", "zone": "eastus-2", "count": 0}
+    with opened({"capacity": [rule]}) as one:
+        one.made()
+        one.create("failed", spot=False, zone="2")
+        one.cloud.advance(30)
+        yield one
+
+
+def test_the_checker_itself_finds_what_is_wrong() -> None:
+    wrong = body()
+    wrong["properties"]["hardwareProfile"] = {"vmSizee": "x"}
+    wrong["properties"]["storageProfile"]["osDisk"]["diskSizeGB"] = "64"
+    wrong["tags"] = ["a"]
+    assert strange(compute.VirtualMachine, wrong) == [
+        "body.tags: an object is expected",
+        "body.properties.hardwareProfile.vmSizee: unknown field of HardwareProfile",
+        "body.properties.storageProfile.osDisk.diskSizeGB: '64' is no int",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "model"),
+    [
+        (f"{COMPUTE}/virtualMachines/vm", {"expand_": "instanceView"}, compute.VirtualMachine),
+        (f"{COMPUTE}/virtualMachines/failed", {"expand_": "instanceView"}, compute.VirtualMachine),
+        (f"{COMPUTE}/virtualMachines/vm/instanceView", {}, compute.VirtualMachineInstanceView),
+        (f"{COMPUTE}/virtualMachines", {}, compute.VirtualMachine),
+        (f"{SUB}/providers/Microsoft.Compute/virtualMachines", {}, compute.VirtualMachine),
+        (f"{SUB}/providers/Microsoft.Compute/skus", {}, compute.ResourceSku),
+        (f"{SUB}/providers/Microsoft.Compute/locations/eastus/usages", {}, compute.Usage),
+        (f"{COMPUTE}/disks", {}, compute.Disk),
+        (f"{COMPUTE}/disks/vm-os", {}, compute.Disk),
+        (GALLERY, {}, compute.GalleryImage),
+        (f"{GALLERY}/versions", {}, compute.GalleryImageVersion),
+        (f"{GALLERY}/versions/1.0.0", {}, compute.GalleryImageVersion),
+        (f"{COMPUTE}/images/corral", {}, compute.Image),
+        (MARKET, {}, compute.VirtualMachineImageResource),
+        (f"{MARKET}/22.04.2025121501", {}, compute.VirtualMachineImage),
+        (f"{NETWORK}/networkInterfaces", {}, network.NetworkInterface),
+        (f"{NETWORK}/publicIPAddresses", {}, network.PublicIPAddress),
+        (f"{NETWORK}/virtualNetworks", {}, network.VirtualNetwork),
+        (f"{NETWORK}/virtualNetworks/vnet-eastus/subnets/default", {}, network.Subnet),
+        (f"{NETWORK}/networkSecurityGroups/nsg-eastus", {}, network.NetworkSecurityGroup),
+    ],
+)
+def test_an_answer_holds_only_what_the_models_know(
+    site: Site, path: str, query: dict[str, str], model: type
+) -> None:
+    answer = site.get(path, **query)
+    rows = answer if isinstance(answer, list) else answer.get("value", [answer])
+    assert rows
+    assert [problem for row in rows for problem in strange(model, row)] == []
+
+
+def test_a_card_with_its_address_expanded_holds_only_what_the_models_know(site: Site) -> None:
+    card = site.get(f"{NETWORK}/networkInterfaces")["value"][0]
+    whole = site.get(card["id"], expand_="ipConfigurations/publicIPAddress")
+    address = whole["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"]
+    assert address["properties"]["ipAddress"] == site.cloud.vm("vm").public_ip
+    assert strange(network.NetworkInterface, whole) == []
+    assert strange(network.PublicIPAddress, site.get(address["id"])) == []
+
+
+def test_the_answer_to_a_create_holds_only_what_the_models_know(site: Site) -> None:
+    answer = site.send("PUT", f"{COMPUTE}/virtualMachines/another", body("another"))
+    assert answer.status_code == 201
+    assert strange(compute.VirtualMachine, answer.json()) == []
+
+
+def test_the_models_read_the_answers_as_they_are_meant(site: Site) -> None:
+    sizes = {sku.name: sku for sku in site.client.resource_skus.list(filter="location eq 'westeurope'")}
+    closed = sizes["Standard_NC40ads_H100_v5"].restrictions or []
+    assert [(one.type, (one.restriction_info and one.restriction_info.zones)) for one in closed] == [
+        ("Zone", ["1", "3"])
+    ]
+    assert {one.type for one in sizes["Standard_ND96isr_H200_v5"].restrictions or []} == {"Location", "Zone"}
+    usage = {row.name.value: row for row in site.client.usage.list("eastus")}
+    assert (usage["lowPriorityCores"].limit, usage["lowPriorityCores"].unit) == (2400, "Count")
+    image = site.client.gallery_image_versions.get("sandbox", "corral", "corral", "1.1.0")
+    assert image.publishing_profile is not None
+    assert "eastus" in {one.name for one in image.publishing_profile.target_regions or []}
+    found = site.client.virtual_machine_images.list("eastus", "microsoft-dsvm", "ubuntu-hpc", "2204")
+    assert [one.name for one in found] == ["22.04.2025081801", "22.04.2025121501"]
+
+
+@pytest.mark.parametrize("capacity_type", list(CapacityType)[1:])
+@pytest.mark.parametrize("zone", ["eastus", "eastus-1"])
+@pytest.mark.parametrize("image", [IMAGE, "publisher:offer:sku:1.0.0"])
+def test_the_adapters_create_holds_only_what_the_models_know(
+    capacity_type: CapacityType, zone: str, image: str
+) -> None:
+    key = OfferKey("azure", "lab", "eastus", zone, SIZE, capacity_type)
+    extra = {
+        "ssh_public_key": "ssh-rsa AAAA",
+        "image_disk_gib": "30",
+        "plan_name": "n",
+        "plan_product": "p",
+        "plan_publisher": "q",
+    }
+    request = LaunchRequest("a" * 32, key, 2, "#cloud-config\n", {"x": "y"}, 50, image, SUBNET, None, extra)
+    settings = RegionConfig(security_groups=("/nsg",), instance_role="/identity")
+    whole = sent_by_the_adapter(request, 1, settings)
+    assert strange(compute.VirtualMachine, whole) == []
+    assert whole == sent_by_the_adapter(request, 1, settings)
