@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -108,18 +109,12 @@ def main() -> int:
             f"{number:>3}  killed at {moment:6.2f} s  {', '.join(result.attempts)}  {what}{where}", flush=True
         )
         if not result.problems:
-            _remove(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     bad = sum(bool(result.problems) for result in results)
     if options.json:
         print(json.dumps({"seed": seed, "runs": [asdict(result) for result in results]}, indent=2))
     print(f"seed {seed}: {len(results) - bad} of {len(results)} runs ended as they must")
     return 1 if bad else 0
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
