@@ -96,8 +96,10 @@ class Market(Protocol):
     def observations(self) -> Mapping[str, float]:
         """All that a policy remembers."""
 
-    def block_of(self, offer: Offer, now: datetime) -> Block | None:
-        """The block that keeps an offer from being tried now; the one that lasts longest if several do."""
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None) -> Block | None:
+        """The block that keeps an offer from being tried now with an image (None: the prebuilt one); the
+        one that lasts longest if several do.
+        """
 
 
 class Reason(StrEnum):

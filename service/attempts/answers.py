@@ -11,7 +11,7 @@ from providers.vocabulary import Launched
 from service.attempts.ending import end_attempt, let_go
 from service.attempts.model import Attempt
 from service.attempts.outcome import Ended
-from service.attempts.rows import instances_of
+from service.attempts.rows import image_of, instances_of
 from service.context import Context
 from service.db import release
 from service.instances.model import Instance
@@ -72,7 +72,9 @@ def refuse(session: Session, attempt: Attempt, *, ctx: Context, error: ProviderE
             _never_was(session, instance, attempt.job_id, now)
         return
     if not error.ended:
-        block_failure(session, error, attempt.offer_key, now=now, chance=ctx.chance)
+        block_failure(
+            session, error, attempt.offer_key, image=image_of(session, attempt), now=now, chance=ctx.chance
+        )
     for instance in instances_of(session, attempt.id):
         _never_was(session, instance, attempt.job_id, now)
     end_attempt(session, attempt, Ended.REFUSED, f"{error.kind}: {error}", now=now)
@@ -105,7 +107,7 @@ def prove_capacity(session: Session, attempt: Attempt, now: datetime) -> None:
     session.add(attempt)
     row = session.exec(select(OfferRow).where(OfferRow.id == offer_id(attempt.offer_key))).first()
     if row is not None:
-        lift_proved_wrong(session, to_offer(row), now=now)
+        lift_proved_wrong(session, to_offer(row), image_of(session, attempt), now=now)
 
 
 def _never_was(session: Session, instance: Instance, job_id: str, now: datetime) -> None:

@@ -8,6 +8,7 @@ from sqlmodel import Session, col, select
 
 from service.attempts.model import Attempt, AttemptInstance
 from service.instances.model import Instance
+from service.jobs.model import Job
 
 
 def instances_of(session: Session, attempt_id: str) -> Sequence[Instance]:
@@ -28,3 +29,9 @@ def attempt_of_instance(session: Session, instance_id: str) -> Attempt | None:
         .where(AttemptInstance.instance_id == instance_id)
         .order_by(col(Attempt.planned_at).desc())
     ).first()
+
+
+def image_of(session: Session, attempt: Attempt) -> str | None:
+    """The image that the attempt's job asked for by name; None for the prebuilt one."""
+    image: str | None = session.get_one(Job, attempt.job_id).spec.get("image")
+    return image

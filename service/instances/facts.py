@@ -12,7 +12,7 @@ from providers.vocabulary import InstanceState as CloudState
 from service.attempts.answers import prove_capacity
 from service.attempts.charges import close_charge, open_charge
 from service.attempts.model import Attempt
-from service.attempts.rows import attempt_of_instance
+from service.attempts.rows import attempt_of_instance, image_of
 from service.context import Context
 from service.events.record import record
 from service.instances.model import Instance
@@ -64,7 +64,9 @@ def _note_refusal(
     if attempt is not None and attempt.error_kind is None:
         attempt.error_kind, attempt.error_code = error.kind, error.code[:128]
         session.add(attempt)
-        block_failure(session, error, attempt.offer_key, now=now, chance=ctx.chance)
+        block_failure(
+            session, error, attempt.offer_key, image=image_of(session, attempt), now=now, chance=ctx.chance
+        )
     if instance.state is not InstanceState.TERMINATING:
         move_instance(
             session,

@@ -24,6 +24,7 @@ from service.jobs.model import Job
 from service.market.model import BlockRow
 
 PREEMPTED = "preempted"
+PREBUILT = "prebuilt"
 JITTER = 0.1
 REMEMBERED = timedelta(hours=1)
 
@@ -40,9 +41,19 @@ def scope_of(row: BlockRow) -> Scope:
 
 
 def block_failure(
-    session: Session, error: ProviderError, key: OfferKey, *, now: datetime, chance: Random
+    session: Session,
+    error: ProviderError,
+    key: OfferKey,
+    *,
+    image: str | None,
+    now: datetime,
+    chance: Random,
 ) -> BlockRow | None:
-    """Avoid what an error speaks of; None where its kind says nothing about other launches."""
+    """Avoid what an error speaks of; None where its kind says nothing about other launches.
+
+    An error about an image speaks of the one that the job asked for, by the job's own word for it (`image`;
+    None is the prebuilt one), so that a misspelt image keeps nobody else waiting.
+    """
     rule = KIND_RULES[error.kind]
     first = error.avoid_for if error.avoid_for is not None else rule.first
     if error.retry_after is not None:
@@ -50,9 +61,10 @@ def block_failure(
     if not first:
         return None
     rule = KindRule(first, rule.factor, max(rule.ceiling, first))
-    return _block(
-        session, str(error.kind), _narrowed(error.scope, key), rule, error.code, error.message, now, chance
-    )
+    scope = _narrowed(error.scope, key)
+    if scope.image is not None:
+        scope = replace(scope, image=image or PREBUILT)
+    return _block(session, str(error.kind), scope, rule, error.code, error.message, now, chance)
 
 
 def block_preempted(
@@ -73,15 +85,12 @@ def block_preempted(
     return _block(session, PREEMPTED, scope, KindRule(lasts, 1, lasts), "", message, now, chance)
 
 
-def lift_proved_wrong(session: Session, offer: Offer, *, now: datetime) -> int:
+def lift_proved_wrong(session: Session, offer: Offer, image: str | None, *, now: datetime) -> int:
     """A launch got capacity: remove what said that it could not, and let those who waited to see that look
     again. How many blocks it were.
     """
-    wrong = [
-        row.id
-        for row in session.exec(select(BlockRow).where(col(BlockRow.kind).in_(sorted(_PROVED_WRONG)))).all()
-        if scope_of(row).covers(offer)
-    ]
+    rows = session.exec(select(BlockRow).where(col(BlockRow.kind).in_(sorted(_PROVED_WRONG)))).all()
+    wrong = [row.id for row in covering(rows, offer, image)]
     if wrong:
         session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
     wake_waiting(session, now)
@@ -100,9 +109,14 @@ def wake_waiting(session: Session, now: datetime) -> None:
     )
 
 
-def covering(rows: Iterable[BlockRow], offer: Offer) -> list[BlockRow]:
-    """The rows whose scope covers an offer."""
-    return [row for row in rows if scope_of(row).covers(offer)]
+def covers(scope: Scope, offer: Offer, image: str | None) -> bool:
+    """True if a blocked scope speaks of an offer with the image a job asks for (None: the prebuilt one)."""
+    return scope.image in (None, image or PREBUILT) and scope.covers(offer)
+
+
+def covering(rows: Iterable[BlockRow], offer: Offer, image: str | None) -> list[BlockRow]:
+    """The rows that keep an offer from being tried with an image, or did."""
+    return [row for row in rows if covers(scope_of(row), offer, image)]
 
 
 def _narrowed(scope: Scope, key: OfferKey) -> Scope:

@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select
 from policies.model import Block
 from providers.vocabulary import Offer, OfferKey, Scope
 from service.attempts.model import Attempt
-from service.market.blocks import scope_of
+from service.market.blocks import covers, scope_of
 from service.market.model import BlockRow, OfferRow
 from service.market.offers import to_offer
 from service.states import AttemptState
@@ -46,13 +46,13 @@ class MarketSnapshot:
             scope = scope_of(row)
             self._blocks[scope.region].append((scope, row, row.trial_attempt in live_trials))
 
-    def block_of(self, offer: Offer, now: datetime) -> Block | None:
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None) -> Block | None:
         """What keeps an offer from being tried now; the block that lasts longest if several do."""
         found: Block | None = None
         rows = (*self._blocks[offer.key.region], *self._blocks[None])
         for scope, row, on_trial in rows:
             active = row.until is None or row.until > now
-            if not (active or on_trial) or not scope.covers(offer):
+            if not (active or on_trial) or not covers(scope, offer, image):
                 continue
             block = (
                 Block(scope, row.kind, row.since, row.until, row.code, row.message)

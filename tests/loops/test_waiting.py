@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from policies.model import Reason
-from providers.vocabulary import CapacityType
+from providers.errors import ErrorKind, ProviderError
+from providers.vocabulary import CapacityType, Scope
 from service.jobs.scheduler import policy_for
 from service.jobs.view import policy_job
 from service.market.snapshot import snapshot
@@ -147,6 +148,22 @@ def test_allow_and_deny_are_kept(bench: Bench) -> None:
     bench.turn(3)
     assert bench.live_attempt(denied).account == "gcp"
     assert bench.live_attempt(allowed).account == "azure"
+
+
+def test_a_misspelt_image_keeps_nobody_else_waiting(bench: Bench) -> None:
+    missing = ProviderError(
+        ErrorKind.IMAGE_MISSING,
+        "no such image",
+        scope=Scope(region="aws-1", image="ami-typo"),
+        code="NotFound",
+    )
+    bench.clouds["aws"].fail("prepare", missing, times=1)
+    wrong = bench.submit_job("wrong", image="ami-typo")
+    bench.turn(3)
+    right = bench.submit_job("right")
+    bench.turn(3)
+    assert [a.account for a in bench.attempts(wrong)] == ["aws", "gcp"]
+    assert bench.live_attempt(right).account == "aws"
 
 
 def test_limits_max_instances_is_never_passed(bench: Bench) -> None:
