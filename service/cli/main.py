@@ -113,6 +113,8 @@ def main(arguments: Sequence[str]) -> int:
         words, command = split_command(list(arguments))
         result = app(hoist(words), prog_name="corral", standalone_mode=False, obj=Globals(command=command))
         sys.stdout.flush()
+        if result == ExitCode.INTERRUPTED:  # what typer makes of KeyboardInterrupt
+            return _fail("interrupted", ExitCode.INTERRUPTED)
         return result if isinstance(result, int) else ExitCode.OK
     except CommandError as error:
         return _fail(error.message, error.code)
