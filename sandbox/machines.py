@@ -34,7 +34,7 @@ class ProcessMachines:
     """
 
     def __init__(self, root: Path, agent_command: Sequence[str], metadata_url: str, clock: Clock) -> None:
-        self._folder = root / "machines"
+        self._folder = root.resolve() / "machines"
         self._command = list(agent_command)
         self._metadata_url = metadata_url
         self._clock = str(clock) if isinstance(clock, ScaledClock) else "0:1"
@@ -52,13 +52,17 @@ class ProcessMachines:
         return path.read_text("utf-8", "replace") if path.exists() else ""
 
     def start(self, vm: Vm) -> None:
-        """Write what the user data asks for, then start the agent's unit if its file is there."""
+        """Write what the user data asks for, then start the agent's unit if its file is there. An instance
+        without user data has nothing to run and gets no folder.
+        """
+        if not vm.user_data:
+            return
         disk = self.folder(vm) / "root"
         for name in _FOLDERS:
             (disk / name).mkdir(parents=True, exist_ok=True)
         with (self.folder(vm) / "console.log").open("ab") as console:
             try:
-                for file in parse(vm.user_data) if vm.user_data else []:
+                for file in parse(vm.user_data):
                     write(disk, file)
             except UserDataError as error:
                 console.write(f"user data refused: {error}\n".encode())

@@ -181,8 +181,12 @@ class SetQuota(_Event):
 
 
 class SetFault(_Event):
-    """Calls of `provider` that match go wrong as `sandbox.faults.Fault` says. effect: None is the action's
-    own (a dropped reply and a hang are carried out, an error is not).
+    """Calls of `provider` that match go wrong as `sandbox.faults.Fault` says.
+
+    effect: None is the action's own (a dropped reply and a hang are carried out, an error is not). match:
+    request parameters, `*` allowed: on EC2 those of the query (`Placement.AvailabilityZone`) with Region and
+    Service, elsewhere path, query and body in dotted form (`properties.hardwareProfile.vmSize`). skip: so
+    many go well first. times: so many go wrong then, null for all.
     """
 
     do: Literal["fault"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import importlib.util
 import logging
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -63,19 +62,18 @@ class Sandbox:
         ticking: bool = True,
         clouds: Sequence[str] = PROVIDERS,
     ) -> None:
-        self._sockets = {
-            name: _listen(base_port + index if base_port else 0)
-            for index, (name, module) in enumerate(FACES.items())
-            if (name in clouds or name not in PROVIDERS) and importlib.util.find_spec(module) is not None
-        }
+        ports = {name: base_port + index if base_port else 0 for index, name in enumerate(FACES)}
+        self._sockets = _listen(
+            {name: ports[name] for name in FACES if name in clouds or name not in PROVIDERS}
+        )
         self.endpoints = {name: _url(sock) for name, sock in self._sockets.items()}
         self.machines = ProcessMachines(root, agent_command, self.endpoints["metadata"], clock)
         self.world = World(scenario, clock, self.machines)
         self.world.endpoints.update(self.endpoints)
         self._root = root
         self._ticking = ticking
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._http = threading.Thread(target=self._serve, name="sandbox-http", daemon=True)
+        self._time = threading.Thread(target=self._tick, name="sandbox-time", daemon=True)
         self._servers: list[uvicorn.Server] = []
 
     def accounts(self) -> list[dict[str, Any]]:
@@ -87,11 +85,9 @@ class Sandbox:
         self._servers = [
             _server(importlib.import_module(FACES[name]).app(self.world)) for name in self._sockets
         ]
-        self._threads = [threading.Thread(target=self._serve, name="sandbox-http", daemon=True)]
+        self._http.start()
         if self._ticking:
-            self._threads.append(threading.Thread(target=self._tick, name="sandbox-time", daemon=True))
-        for thread in self._threads:
-            thread.start()
+            self._time.start()
         waited = threading.Event()
         for _ in range(int(_START_SECONDS / 0.01)):
             if all(server.started for server in self._servers):
@@ -101,14 +97,15 @@ class Sandbox:
         raise RuntimeError(f"the local clouds did not start within {_START_SECONDS:g} s")
 
     def stop(self) -> None:
-        """End every instance's processes and close the ports. Safe to repeat."""
-        self._stop.set()
+        """End every instance's processes, let go of who waits, close the ports. Safe to repeat."""
+        self.world.closing.set()
+        if self._time.ident is not None:
+            self._time.join(_STOP_SECONDS)
+        self.machines.close()
         for server in self._servers:
             server.should_exit = True
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(_STOP_SECONDS)
-        self.machines.close()
+        if self._http.ident is not None:
+            self._http.join(_STOP_SECONDS)
         for sock in self._sockets.values():
             sock.close()
 
@@ -129,23 +126,27 @@ class Sandbox:
             asyncio.run(serve_all())
 
     def _tick(self) -> None:
-        while not self._stop.wait(_TICK_SECONDS):
+        while not self.world.closing.wait(_TICK_SECONDS):
             try:
                 self.world.tick()
             except Exception:
                 log.exception("the local clouds' time stumbled")
 
 
-def _listen(port: int) -> socket.socket:
-    # asyncio turns Nagle off only where the protocol is named; without, each answer takes 40 ms longer.
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((HOST, port))
-    except OSError as error:
-        sock.close()
-        raise OSError(f"port {port} on {HOST}: {error.strerror}") from error
-    return sock
+def _listen(ports: Mapping[str, int]) -> dict[str, socket.socket]:
+    """A socket for each name, all or none."""
+    bound: dict[str, socket.socket] = {}
+    for name, port in ports.items():
+        # asyncio turns Nagle off only where the protocol is named; without, each answer takes 40 ms longer.
+        bound[name] = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        bound[name].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound[name].bind((HOST, port))
+        except OSError as error:
+            for sock in bound.values():
+                sock.close()
+            raise OSError(f"port {port} on {HOST}: {error.strerror}") from error
+    return bound
 
 
 def _url(sock: socket.socket) -> str:

@@ -44,7 +44,3 @@ class Timeline:
                 action()
         finally:
             self._due = None
-
-    def next_due(self) -> float | None:
-        """Seconds until something is due (0: now), None while nothing is planned."""
-        return max(0.0, self._plan[0][0] - self._clock.monotonic()) if self._plan else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,7 +63,7 @@ async def answer(
     if fault.effect:
         await run_in_threadpool(act, None)
     if fault.action == "hang":
-        while not await request.is_disconnected():
+        while not (world.closing.is_set() or await request.is_disconnected()):
             await asyncio.sleep(_LOOK_EVERY)
     if fault.action in ("hang", "drop_reply"):
         return NoReply()
@@ -73,4 +72,4 @@ async def answer(
 
 async def _pass_time(world: World, seconds: float) -> None:
     if seconds > 0:
-        await run_in_threadpool(world.clock.wait, threading.Event(), seconds)
+        await run_in_threadpool(world.clock.wait, world.closing, seconds)

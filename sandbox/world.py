@@ -30,7 +30,8 @@ class World:
 
     Every change that is due by the clock happens in `tick`, stamped with the time it was due, however late
     the call. Vms that are handed out are live objects: read them, change nothing but `extra` and `tags`.
-    endpoints: name -> URL of what serves this world, filled in by the server.
+    endpoints: name -> URL of what serves this world, filled in by the server. closing: set once nobody should
+    be kept waiting any more.
     """
 
     def __init__(self, scenario: Scenario, clock: Clock, machines: Machines) -> None:
@@ -38,6 +39,7 @@ class World:
         self.clock = clock
         self.machines = machines
         self.endpoints: dict[str, str] = {}
+        self.closing = threading.Event()
         self.chance = random.Random(f"{scenario.seed}/chance")  # noqa: S311
         self._lock = threading.RLock()
         self._timeline = Timeline(clock)
@@ -77,11 +79,6 @@ class World:
             for vm in self.machines.powered_off():
                 self._lifecycle.power_off(vm)
             self._timeline.run_due()
-
-    def next_due(self) -> float | None:
-        """Seconds until something is due (0: now), None while nothing is planned."""
-        with self._lock:
-            return self._timeline.next_due()
 
     # Instances
 

@@ -55,7 +55,8 @@ class MetadataServer:
         until = self._world.clock.monotonic() + float(limit) if limit.isdecimal() and limit != "0" else None
         current: str | None = text
         while current is not None and _etag(current) == known:
-            if until is not None and self._world.clock.monotonic() >= until:
+            late = until is not None and self._world.clock.monotonic() >= until
+            if late or self._world.closing.is_set():
                 break
             if vm.state not in ("pending", "running") or await request.is_disconnected():
                 return None

@@ -49,6 +49,14 @@ def clouds_of(tmp_path: Path) -> Iterator[MakeClouds]:
         clouds.close()
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clouds]:
+    """Local clouds that a module's tests share, as none of them makes anything."""
+    clouds = Clouds(tmp_path_factory.mktemp("calm"))
+    yield clouds
+    clouds.close()
+
+
 @pytest.fixture
 def clouds(clouds_of: MakeClouds) -> Clouds:
     """Local clouds with the default scenario."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
@@ -93,8 +94,8 @@ def test_a_refused_attempt_binds_its_token_but_may_be_sent_again(clouds_of: Make
     assert len(run(ec2)) == 1
 
 
-def test_a_token_that_is_too_long_is_refused(clouds: Clouds) -> None:
-    ec2 = clouds.client()
+def test_a_token_that_is_too_long_is_refused(calm: Clouds) -> None:
+    ec2 = calm.client()
     assert refused(lambda: run(ec2, ClientToken="x" * 65))[0] == "InvalidClientToken"
 
 
@@ -141,9 +142,9 @@ def test_quota_is_counted_in_vcpus_apart_for_spot_and_on_demand(clouds_of: MakeC
     assert (code, status) == ("MaxSpotInstanceCountExceeded", 400)
 
 
-def test_a_bid_below_the_price_is_too_low(clouds: Clouds) -> None:
+def test_a_bid_below_the_price_is_too_low(calm: Clouds) -> None:
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.2"}}
-    code, status, message = refused(lambda: run(clouds.client(), InstanceMarketOptions=options))
+    code, status, message = refused(lambda: run(calm.client(), InstanceMarketOptions=options))
     assert (code, status) == ("SpotMaxPriceTooLow", 400)
     assert "0.402" in message
 
@@ -227,11 +228,11 @@ SPOT_STOP = {"MarketType": "spot", "SpotOptions": {"InstanceInterruptionBehavior
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_in_ec2s_words(
-    clouds: Clouds, changes: dict[str, Any], code: str
+    calm: Clouds, changes: dict[str, Any], code: str
 ) -> None:
-    ec2 = clouds.client()
-    assert refused(lambda: run(ec2, **changes))[:2] == (code, 400)
-    assert made(clouds) == 0
+    ec2 = calm.client()
+    assert refused(lambda: run(ec2, **({"ClientToken": uuid4().hex} | changes)))[:2] == (code, 400)
+    assert made(calm) == 0
 
 
 def test_a_zone_and_a_subnet_that_disagree_are_refused(clouds: Clouds) -> None:

@@ -233,8 +233,8 @@ def test_every_type_of_the_catalogue_is_one_that_ec2_knows() -> None:
     assert set(catalogue("aws").types) <= set(known)
 
 
-def test_types_are_described_as_ec2_describes_them(clouds: Clouds) -> None:
-    ec2 = clouds.client()
+def test_types_are_described_as_ec2_describes_them(calm: Clouds) -> None:
+    ec2 = calm.client()
     (shown,) = ec2.describe_instance_types(InstanceTypes=["p4d.24xlarge"])["InstanceTypes"]
     (gpu,) = shown["GpuInfo"]["Gpus"]
     assert (gpu["Name"], gpu["Count"], gpu["MemoryInfo"]["SizeInMiB"]) == ("A100", 8, 40960)
@@ -246,8 +246,8 @@ def test_types_are_described_as_ec2_describes_them(clouds: Clouds) -> None:
     )
 
 
-def test_types_come_in_pages_and_only_those_of_the_region(clouds: Clouds) -> None:
-    ec2 = clouds.client(region="eu-west-1")
+def test_types_come_in_pages_and_only_those_of_the_region(calm: Clouds) -> None:
+    ec2 = calm.client(region="eu-west-1")
     pages = list(ec2.get_paginator("describe_instance_types").paginate(PaginationConfig={"PageSize": 7}))
     names = [row["InstanceType"] for page in pages for row in page["InstanceTypes"]]
     assert len(pages) > 1
@@ -259,8 +259,8 @@ def test_types_come_in_pages_and_only_those_of_the_region(clouds: Clouds) -> Non
     assert {row["InstanceType"] for row in found} == {n for n in names if n.startswith("g6e.")}
 
 
-def test_offerings_name_the_zones_in_the_spelling_that_was_asked_for(clouds: Clouds) -> None:
-    ec2 = clouds.client()
+def test_offerings_name_the_zones_in_the_spelling_that_was_asked_for(calm: Clouds) -> None:
+    ec2 = calm.client()
 
     def places(kind: str) -> list[str]:
         filters = [{"Name": "instance-type", "Values": ["p5.48xlarge"]}]
@@ -292,17 +292,17 @@ def test_zones_regions_and_network_are_there(clouds: Clouds) -> None:
     assert after["AvailableIpAddressCount"] == before - 1
 
 
-def test_images_are_found_by_owner_and_name_and_through_ssm(clouds: Clouds) -> None:
-    ec2 = clouds.client()
+def test_images_are_found_by_owner_and_name_and_through_ssm(calm: Clouds) -> None:
+    ec2 = calm.client()
     name = [{"Name": "name", "Values": ["corral-*"]}, {"Name": "state", "Values": ["available"]}]
     (image,) = ec2.describe_images(Owners=["self"], Filters=name)["Images"]
     assert image["RootDeviceName"] == image["BlockDeviceMappings"][0]["DeviceName"]
     assert ec2.describe_images(Owners=["amazon"])["Images"] == []
-    ssm = clouds.client("ssm")
+    ssm = calm.client("ssm")
     parameter = ssm.get_parameter(Name="/corral/images/x86_64/latest")["Parameter"]
     assert parameter["Value"] == image["ImageId"]
     assert refused(lambda: ssm.get_parameter(Name="/no/such"))[0] == "ParameterNotFound"
-    elsewhere = clouds.client(region="us-west-2")
+    elsewhere = calm.client(region="us-west-2")
     unknown = refused(lambda: elsewhere.describe_images(ImageIds=[image["ImageId"]]))
     assert unknown[0] == "InvalidAMIID.NotFound"
 
@@ -325,8 +325,8 @@ def test_spot_prices_are_per_zone_and_end_with_an_empty_token(clouds_of: MakeClo
     assert none["SpotPriceHistory"] == []
 
 
-def test_the_price_list_has_what_is_sold_on_demand(clouds: Clouds) -> None:
-    pricing = clouds.client("pricing")
+def test_the_price_list_has_what_is_sold_on_demand(calm: Clouds) -> None:
+    pricing = calm.client("pricing")
 
     def prices(**wanted: str) -> dict[str, float]:
         filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
@@ -364,17 +364,17 @@ def test_quotas_are_told_under_their_codes(clouds_of: MakeClouds) -> None:
     assert (code, status) == ("NoSuchResourceException", 400)
 
 
-def test_the_caller_is_known(clouds: Clouds) -> None:
-    assert clouds.client("sts").get_caller_identity()["Account"] == "000000000000"
+def test_the_caller_is_known(calm: Clouds) -> None:
+    assert calm.client("sts").get_caller_identity()["Account"] == "000000000000"
 
 
-def test_a_region_that_is_not_enabled_denies_the_credentials(clouds: Clouds) -> None:
-    code, status, _ = refused(lambda: described(clouds.client(region="af-south-1")))
+def test_a_region_that_is_not_enabled_denies_the_credentials(calm: Clouds) -> None:
+    code, status, _ = refused(lambda: described(calm.client(region="af-south-1")))
     assert (code, status) == ("AuthFailure", 401)
 
 
-def test_an_operation_that_is_not_served_says_so_and_is_not_retried(clouds: Clouds) -> None:
-    ec2 = clouds.client(retries={"total_max_attempts": 3, "mode": "standard"})
+def test_an_operation_that_is_not_served_says_so_and_is_not_retried(calm: Clouds) -> None:
+    ec2 = calm.client(retries={"total_max_attempts": 3, "mode": "standard"})
     with pytest.raises(ClientError) as caught:
         ec2.describe_volumes()
     answer = caught.value.response

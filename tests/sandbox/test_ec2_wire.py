@@ -171,11 +171,11 @@ def post(clouds: Clouds, form: dict[str, str], headers: dict[str, str] | None = 
     return httpx.post(clouds.sandbox.endpoints["aws"], content=body, headers=chosen | kind, timeout=20)
 
 
-def test_a_parameter_that_the_model_does_not_know_is_refused(clouds: Clouds) -> None:
+def test_a_parameter_that_the_model_does_not_know_is_refused(calm: Clouds) -> None:
     form = {"Action": "DescribeInstances", "Version": "2016-11-15"}
-    assert post(clouds, form).status_code == 200
+    assert post(calm, form).status_code == 200
     for strange in ("InstanceID.1", "Filter.1.Nome", "Filters.1.Name", "Filter.x.Name"):
-        answer = post(clouds, {**form, strange: "x"})
+        answer = post(calm, {**form, strange: "x"})
         assert (answer.status_code, "<Code>UnknownParameter</Code>" in answer.text) == (400, True)
         assert f"The parameter {strange.replace('Filter.x.Name', 'Filter.x')} is not" in answer.text
 
@@ -191,22 +191,22 @@ def test_a_parameter_that_the_model_does_not_know_is_refused(clouds: Clouds) -> 
         ({"Action": "RunInstances", "MinCount": "1", "MaxCount": "1"}, "MissingParameter"),
     ],
 )
-def test_a_request_against_the_model_is_refused(clouds: Clouds, form: dict[str, str], code: str) -> None:
-    answer = post(clouds, form)
+def test_a_request_against_the_model_is_refused(calm: Clouds, form: dict[str, str], code: str) -> None:
+    answer = post(calm, form)
     assert answer.status_code == 400
     assert f"<Code>{code}</Code>" in answer.text
 
 
-def test_an_unsigned_request_is_refused(clouds: Clouds) -> None:
-    answer = post(clouds, {"Action": "DescribeInstances"}, headers={})
+def test_an_unsigned_request_is_refused(calm: Clouds) -> None:
+    answer = post(calm, {"Action": "DescribeInstances"}, headers={})
     assert answer.status_code == 403
     assert "<Code>MissingAuthenticationToken</Code>" in answer.text
 
 
-def test_user_data_that_is_not_base64_is_refused(clouds: Clouds) -> None:
-    ec2 = clouds.client()
+def test_user_data_that_is_not_base64_is_refused(calm: Clouds) -> None:
+    ec2 = calm.client()
     image = ec2.describe_images(Owners=["self"])["Images"][0]["ImageId"]
     form = {"Action": "RunInstances", "MinCount": "1", "MaxCount": "1", "ImageId": image, "UserData": "%%%"}
-    answer = post(clouds, {**form, "InstanceType": "g5.xlarge"})
+    answer = post(calm, {**form, "InstanceType": "g5.xlarge"})
     assert "<Code>InvalidUserData.Malformed</Code>" in answer.text
-    assert made(clouds) == 0
+    assert made(calm) == 0

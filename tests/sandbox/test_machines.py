@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,19 +19,11 @@ from sandbox.scenario import Scenario
 from sandbox.vm import Vm
 from sandbox.world import World
 from tests.clocks import FakeClock
-from tests.sandbox.worlds import NOWHERE, launch, pass_time
+from tests.sandbox.worlds import NOWHERE, launch, pass_time, until
 
 USER_DATA = "#cloud-config\n" + yaml.safe_dump(
     {"write_files": [{"path": "/etc/corral/agent.json", "content": "{}", "permissions": "0600"}]}
 )
-
-
-def until(holds: Callable[[], object], seconds: float = 10) -> None:
-    """Wait for real processes to get there."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.005)
 
 
 def gone(pid: int) -> bool:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from clock import ScaledClock
 from providers.config import AccountConfig
+from sandbox import guest
 from sandbox.scenario import Scenario
 from sandbox.server import FACES, Sandbox
 from tests.clocks import FakeClock
-from tests.sandbox.worlds import Clouds, launch
+from tests.sandbox.worlds import Clouds, launch, until
 
 
 @pytest.fixture
@@ -73,6 +77,27 @@ def test_time_moves_by_itself_on_the_sandboxs_clock(tmp_path: Path) -> None:
             time.sleep(0.005)
     assert vm.running_at is not None
     assert (vm.running_at - vm.created_at).total_seconds() == pytest.approx(20, abs=2)
+
+
+def test_stopping_ends_every_instance_and_lets_go_of_who_waits(tmp_path: Path) -> None:
+    agent = ["/bin/sh", "-c", "trap '' TERM; echo $$ > unit; while :; do sleep 0.05; done"]
+    sandbox = Sandbox(Scenario(), tmp_path, agent, FakeClock(), ticking=False, clouds=["aws"]).start()
+    user_data = "#cloud-config\nwrite_files: [{path: /etc/corral/agent.json, content: '{}'}]\n"
+    (vm,) = launch(sandbox.world, user_data=user_data)
+    gcp = {"region": "us-central1", "zone": "us-central1-a", "instance_type": "g2-standard-4"}
+    (quiet,) = launch(sandbox.world, provider="gcp", **gcp)  # type: ignore[arg-type]
+    sandbox.machines.start(vm)
+    unit = sandbox.machines.folder(vm) / "root/unit"
+    until(lambda: unit.exists() and unit.read_text().endswith("\n"))
+    address = urlsplit(sandbox.endpoints["metadata"]).netloc
+    path = f"/i/{quiet.metadata_key}/computeMetadata/v1/instance/preempted?wait_for_change=true"
+    with contextlib.closing(HTTPConnection(address, timeout=20)) as waiting:
+        waiting.request("GET", path, headers={"Metadata-Flavor": "Google"})
+        time.sleep(0.1)
+        pid = int(unit.read_text())
+        sandbox.stop()
+        assert waiting.getresponse().read() == b"FALSE"
+    assert guest.look(pid)[0] in "ZX"
 
 
 def test_stopping_leaves_no_thread_behind(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,14 @@ def launch(
         tags={},
         **more,
     )
+
+
+def until(holds: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for real processes to get there."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.005)
 
 
 class Clouds:

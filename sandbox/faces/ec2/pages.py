@@ -50,13 +50,13 @@ def _any(values: Iterable[str], wanted: Sequence[str]) -> bool:
 
 
 def page(
-    items: Sequence[T], params: Mapping[str, Any], key: str, *, most: int = 1000, size: int | None = None
+    items: Sequence[T], params: Mapping[str, Any], key: str, *, most: int = 1000
 ) -> tuple[list[T], str | None]:
-    """The page that `NextToken` asks for and the token of the next one, None on the last. size: of a page
-    where the caller names none. A token of another call is refused.
+    """The page that `NextToken` asks for and the token of the next one, None on the last. A token of another
+    call is refused.
     """
     start, _ = _read(params.get("NextToken"), key)
-    step = params.get("MaxResults") or size or most
+    step = params.get("MaxResults") or most
     after = start + min(step, most)
     return list(items[start:after]), _token(key, after) if after < len(items) else None
 
