@@ -44,8 +44,8 @@ class AzureProvider:
     """Implements providers.interface.Provider. The provider_id of an instance is its machine's name."""
 
     provider = "azure"
-    # A read by name follows a create closely; lists may lag it by minutes.
-    consistency_window = timedelta(minutes=5)
+    # A read by name follows a create closely; nothing is concluded from lists, which lag longer.
+    consistency_window = timedelta(minutes=2)
     # A guest that shuts itself down leaves a stopped machine, which is billed until it is deleted.
     reclaims_powered_off = False
 
@@ -158,7 +158,7 @@ class AzureProvider:
                 existed = True  # being deleted already, or busy: the next call asks again
             else:
                 raise
-        self._remembered.end(name)
+        self._remembered.end(name, existed=existed)
         if not existed:
             leftovers.remove(self._arm, name)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from providers.azure import operations
 from providers.azure.arm import Arm
 from providers.azure.errors import Attempt
 from providers.azure.networks import Networks
@@ -39,32 +40,45 @@ class Launcher:
     def launch(self, request: LaunchRequest, settings: RegionConfig, attempt: Attempt) -> Launched:
         """Ask for every node. A refusal of one ends those before it; a doubt leaves them to be found."""
         made: list[CloudInstance] = []
-        urls: list[str] = []
+        urls: dict[int, str] = {}
         for node in range(request.nodes):
             try:
                 one, url = self._node(request, node, settings, attempt)
             except ProviderError as error:
                 raise self._withdrawn(error, made, request, settings) from error
             made.append(one)
-            urls.append(url or "-")
-        handle = " ".join(urls) if any(url != "-" for url in urls) else None
-        return Launched(tuple(made), handle)
+            if url is not None:
+                urls[node] = url
+        return Launched(tuple(made), operations.handle(urls))
 
     def _node(
         self, request: LaunchRequest, node: int, settings: RegionConfig, attempt: Attempt
     ) -> tuple[CloudInstance, str | None]:
         name, whole = request.names()[node], body(request, node, settings)
         if self._remembered.knows(name):
-            return self._adopt(request, name, whole, None), None
+            return self._adopted(request, name, whole, None)
         try:
             vm, url = self._arm.create_vm(name, whole, attempt)
         except ProviderError as error:
             if error.kind is not ErrorKind.CONFLICT:
                 raise
             # 412, or 409 where the precondition is not looked at: something bears the name already.
-            return self._adopt(request, name, whole, error), None
+            return self._adopted(request, name, whole, error)
         self._remembered.accept(name)
         return instance(vm, request.offer.region, InstanceState.PENDING), url
+
+    def _adopted(
+        self,
+        request: LaunchRequest,
+        name: str,
+        whole: dict[str, Any],
+        refusal: ProviderError | None,
+    ) -> tuple[CloudInstance, str | None]:
+        """A machine that was made before. While its create goes on, the machine itself is what tells of it:
+        the operation's own address is not known any more.
+        """
+        one = self._adopt(request, name, whole, refusal)
+        return one, self._arm.vm_path(name) if one.state is InstanceState.PENDING else None
 
     def _adopt(
         self,
@@ -123,7 +137,7 @@ class Launcher:
             except ProviderError:
                 error.ambiguous = True  # it may run: whoever looks for the token finds it
             else:
-                self._remembered.end(one.provider_id)
+                self._remembered.end(one.provider_id, existed=True)
         return error
 
     def _over(self, request: LaunchRequest, name: str) -> ProviderError:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from providers.azure import operations
 from providers.azure.arm import COMPUTE, Arm, same_place
 from providers.azure.errors import Attempt, from_body
 from providers.azure.evictions import preempted
 from providers.azure.leftovers import Leftover, orphans, tagged
 from providers.azure.networks import Networks
 from providers.azure.remembered import Remembered
-from providers.azure.states import attempt_of, failure, instance, read_status, state_of
+from providers.azure.states import attempt_of, failure, instance, node_of_name, read_status, state_of
 from providers.azure.vm import TOKEN_TAG
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import (
@@ -74,17 +75,25 @@ class Observer:
         return [_with_reason(one) if one.provider_id in evicted else one for one in seen]
 
     def find(self, request: LaunchRequest) -> Listing:
-        """The machines of a request's names that bear its token."""
-        found, incomplete = [], []
+        """The machines of a request's names that bear its token, and those known to be over: one that was
+        evicted before anybody heard of it must not be made again.
+        """
+        found: list[CloudInstance] = []
+        gone: list[str] = []
+        incomplete: list[str] = []
         for name in request.names():
             try:
                 vm = self.get(name)
             except ProviderError as error:
-                if error.kind is not ErrorKind.NOT_FOUND:
-                    incomplete.append(name)
+                (gone if error.kind is ErrorKind.NOT_FOUND else incomplete).append(name)
                 continue
             if (vm.get("tags") or {}).get(TOKEN_TAG) == request.token:
                 found.append(self.instance_of(vm, request.offer.region))
+        found += [_ended(request, name, None) for name in gone if self._remembered.is_over(name)]
+        unexplained = [name for name in gone if not self._remembered.ended(name)]
+        if request.offer.capacity_type is _SPOT and unexplained:
+            evicted = preempted(self._arm, unexplained)
+            found += [_ended(request, name, EndReason.PREEMPTED) for name in sorted(evicted)]
         return Listing(tuple(found), tuple(incomplete))
 
     def listing(self, region: str, deployment: str) -> Listing:
@@ -100,7 +109,9 @@ class Observer:
         views = self._views(ours)
         found = [self._listed(vm, region, views) for vm in ours]
         machines = [str(vm.get("name")) for vm in everything]
-        found += [_of_leftover(one, region) for one in self._leftovers(region, deployment, machines)]
+        left = self._leftovers(region, deployment, machines)
+        evicted = preempted(self._arm, [one.vm for one in left]) if left else frozenset()
+        found += [_of_leftover(one, region, one.vm in evicted) for one in left]
         return Listing(tuple(found))
 
     def _leftovers(self, region: str, deployment: str, machines: Sequence[str]) -> list[Leftover]:
@@ -131,6 +142,10 @@ class Observer:
 
     def _absent(self, ref: InstanceRef) -> CloudInstance:
         """404. Its create may have been cut short by an eviction, which the operation then says."""
+        if self._remembered.is_over(ref.provider_id):
+            return _bare(ref, InstanceState.TERMINATED)
+        if self._remembered.ended(ref.provider_id):
+            return _bare(ref, InstanceState.ABSENT)
         error = self._operation_error(ref.operation, ref.provider_id, _attempt(self._arm.account, ref))
         if error is not None and error.code == "OperationPreempted":
             reason = EndReason.PREEMPTED if ref.capacity_type is _SPOT else None
@@ -140,13 +155,11 @@ class Observer:
 
     def _operation_error(self, operation: str | None, name: str, attempt: Attempt) -> ProviderError | None:
         """The error in which a create's operation ended, if it can be read."""
-        urls = (operation or "").split()
-        number = name.rpartition("-")[2]
-        index = int(number) if number.isdigit() and len(urls) > 1 else 0
-        if index >= len(urls):
+        url = operations.address(operation, node_of_name(name))
+        if url is None:
             return None
         try:
-            answer = self._arm.operation(urls[index])
+            answer = self._arm.operation(url)
         except ProviderError:
             return None
         if not answer or str(answer.get("status")).lower() not in {"failed", "canceled"}:
@@ -200,7 +213,13 @@ def _with_reason(one: CloudInstance) -> CloudInstance:
     return replace(one, state=over, end_reason=EndReason.PREEMPTED, detail="VirtualMachinePreempted")
 
 
-def _of_leftover(left: Leftover, region: str) -> CloudInstance:
+def _ended(request: LaunchRequest, name: str, reason: EndReason | None) -> CloudInstance:
+    offer = request.offer
+    ref = InstanceRef(offer.region, offer.zone, name, None, offer.capacity_type)
+    return _bare(ref, InstanceState.TERMINATED, end_reason=reason)
+
+
+def _of_leftover(left: Leftover, region: str, evicted: bool) -> CloudInstance:
     """A machine that is gone but not wholly: shown, so that somebody ends it."""
     return CloudInstance(
         provider_id=left.vm,
@@ -210,6 +229,7 @@ def _of_leftover(left: Leftover, region: str) -> CloudInstance:
         name=left.vm,
         tags={str(key): str(value) for key, value in left.tags.items()},
         created_at=left.since,
+        end_reason=EndReason.PREEMPTED if evicted else None,
         detail=f"the virtual machine is gone; left behind: {left}",
     )
 
@@ -225,6 +245,7 @@ def _bare(ref: InstanceRef, state: InstanceState, **more: Any) -> CloudInstance:
         zone=ref.zone,
         state=state,
         name=ref.provider_id,
+        node=node_of_name(ref.provider_id),
         capacity_type=ref.capacity_type,
         **more,
     )

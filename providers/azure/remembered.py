@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TypeVar
 
 from clock import Clock
+
+V = TypeVar("V")
 
 LIMIT = 20_000  # names; the oldest are forgotten first
 
@@ -23,17 +26,17 @@ class Remembered:
         self._window = window
         self._lock = threading.Lock()
         self._accepted: OrderedDict[str, float] = OrderedDict()
-        self._ended: OrderedDict[str, float] = OrderedDict()
+        self._ended: OrderedDict[str, bool] = OrderedDict()
 
     def accept(self, name: str) -> None:
         """Azure has said yes to this name; the first time counts."""
         with self._lock:
-            self._add(self._accepted, name, self._accepted.get(name, self._clock.monotonic()))
+            _keep(self._accepted, name, self._accepted.get(name, self._clock.monotonic()))
 
-    def end(self, name: str) -> None:
-        """We have asked for its end."""
+    def end(self, name: str, *, existed: bool) -> None:
+        """We have asked for its end; `existed`: Azure knew it then."""
         with self._lock:
-            self._add(self._ended, name, self._clock.monotonic())
+            _keep(self._ended, name, existed or self._ended.get(name, False))
 
     def knows(self, name: str) -> bool:
         """Whether anything ever bore the name, as far as this process knows."""
@@ -51,8 +54,14 @@ class Remembered:
         with self._lock:
             return name in self._ended
 
-    def _add(self, names: OrderedDict[str, float], name: str, at: float) -> None:
-        names[name] = at
-        names.move_to_end(name)
-        while len(names) > LIMIT:
-            names.popitem(last=False)
+    def is_over(self, name: str) -> bool:
+        """Whether a read that shows nothing is proof: it was there when we asked for its end."""
+        with self._lock:
+            return self._ended.get(name, False)
+
+
+def _keep(names: OrderedDict[str, V], name: str, value: V) -> None:
+    names[name] = value
+    names.move_to_end(name)
+    while len(names) > LIMIT:
+        names.popitem(last=False)

@@ -135,8 +135,14 @@ def instance(vm: Mapping[str, Any], region: str, state: InstanceState, **more: A
 
 
 def _node(tags: Mapping[str, str], name: str) -> int | None:
-    text = tags.get(NODE_TAG) or name.rpartition("-")[2]
-    return int(text) if text.isdigit() else None
+    text = tags.get(NODE_TAG, "")
+    return int(text) if text.isdecimal() else node_of_name(name)
+
+
+def node_of_name(name: str) -> int | None:
+    """The rank at the end of a name of ours."""
+    text = name.rpartition("-")[2]
+    return int(text) if text.isdecimal() else None
 
 
 def _time(text: Any) -> datetime | None:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from providers.azure.adapter import AzureProvider
+from providers.azure.operations import address, handle
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
-from providers.vocabulary import CapacityType, InstanceState, LaunchRequest, Scope
+from providers.vocabulary import CapacityType, EndReason, InstanceState, LaunchRequest, Scope
 from sandbox.scenario import CapacityRule, Restore
 from tests.providers.azure.bench import IMAGE, AzureBench, account
 from tests.providers.azure.bench import bench as opened
@@ -151,6 +152,59 @@ def test_a_machine_that_is_going_ends_the_attempt_instead_of_being_adopted(bench
     assert caught.value.ended
 
 
+def test_what_was_evicted_before_anybody_heard_of_it_is_found_to_be_over(bench: AzureBench) -> None:
+    asked = bench.ask(nodes=2)
+    bench.cloud.fault(CREATE, "drop_reply", skip=1)
+    refused(bench, asked)
+    for name in asked.names():
+        bench.cloud.world.preempt(bench.cloud.vm(name), notice=False)
+    bench.advance(60)
+    restarted = AzureProvider(account(bench.cloud.url), bench.cloud.clock)
+    found = restarted.find(asked)
+    restarted.close()
+    assert found.complete
+    assert [(one.state, one.end_reason, one.node) for one in found.instances] == [
+        (InstanceState.TERMINATED, EndReason.PREEMPTED, 0),
+        (InstanceState.TERMINATED, EndReason.PREEMPTED, 1),
+    ]
+
+
+def test_what_we_ended_is_found_to_be_over_and_never_sent_again(bench: AzureBench) -> None:
+    asked = bench.ask()
+    bench.provider.launch(asked)
+    bench.provider.terminate(bench.refs(asked))
+    bench.advance(60)
+    assert [one.state for one in bench.provider.find(asked).instances] == [InstanceState.TERMINATED]
+    error = refused(bench, asked)
+    assert (error.kind, error.ended) == (ErrorKind.IDEMPOTENCY, True)
+    assert bench.cloud.calls()[CREATE] == 1
+
+
+def test_an_adopted_create_that_goes_on_still_has_a_handle(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND)
+    bench.exhaust(key)
+    asked = bench.ask(key)
+    bench.cloud.fault(CREATE, "drop_reply")
+    refused(bench, asked)
+    adopted = bench.provider.launch(asked)
+    assert adopted.operation is not None
+    bench.advance(30)
+    error = bench.provider.describe(bench.refs(asked, adopted))[0].error
+    assert isinstance(error, ProviderError)
+    assert error.code == "ZonalAllocationFailed"
+
+
+def test_a_handle_tells_nodes_apart_and_has_its_limit() -> None:
+    urls = {node: f"https://management.azure.com/{node}/" + "x" * 1000 for node in range(8)}
+    text = handle(urls)
+    assert text is not None
+    assert len(text) <= 4096
+    assert [address(text, node) for node in range(8)] == [*(urls[node] for node in range(3)), *[None] * 5]
+    assert address(handle({1: "https://a", 11: "https://b"}), 11) == "https://b"
+    assert handle({}) is None
+    assert address("https://old-form", 0) is None
+
+
 def test_a_gang_whose_second_node_is_refused_leaves_nothing(bench: AzureBench) -> None:
     bench.exhaust(bench.offer(), leave=1)
     asked = bench.ask(nodes=2)
@@ -201,7 +255,8 @@ def test_an_async_shortage_arrives_through_describe_and_its_carcass_is_removed(b
         refs[0].provider_id
     ]
     bench.provider.terminate(refs)
-    assert bench.provider.describe(refs)[0].state is InstanceState.ABSENT
+    over = bench.provider.describe(refs)[0]
+    assert (over.state, over.error) == (InstanceState.TERMINATED, None)
     assert bench.provider.list_instances("eastus", "d1").instances == ()
 
 

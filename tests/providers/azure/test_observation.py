@@ -66,7 +66,7 @@ def test_a_machine_that_we_ended_is_not_asked_after(bench: AzureBench) -> None:
     bench.provider.terminate([ref])
     bench.provider.describe([ref])
     bench.advance(300)
-    assert bench.provider.describe([ref])[0].state is InstanceState.ABSENT
+    assert bench.provider.describe([ref])[0].state is InstanceState.TERMINATED
     assert "Resources" not in bench.cloud.calls()
 
 
@@ -80,6 +80,8 @@ def test_an_eviction_during_the_create_is_a_stock_out_of_that_offer(bench: Azure
     assert isinstance(seen.error, ProviderError)
     assert (seen.error.kind, seen.error.code) == (ErrorKind.CAPACITY, "OperationPreempted")
     assert seen.error.scope.zone == "eastus-1"
+    bench.provider.terminate([ref])
+    assert bench.provider.describe([ref])[0].error is None
 
 
 def test_a_guest_that_shut_down_is_stopped_and_billed_on(bench: AzureBench) -> None:
@@ -172,6 +174,7 @@ def test_what_stays_behind_of_a_machine_is_found_by_its_tag_and_ended(bench: Azu
     assert bench.provider.describe([ref])[0].state is InstanceState.TERMINATED
     left = bench.provider.list_instances("eastus", DEPLOYMENT).instances
     assert [(one.provider_id, one.state) for one in left] == [(ref.provider_id, InstanceState.STOPPED)]
+    assert left[0].end_reason is EndReason.PREEMPTED
     assert "networkInterfaces" in left[0].detail
     assert left[0].created_at == vm.created_at
     bench.provider.terminate([ref])
