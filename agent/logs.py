@@ -46,13 +46,20 @@ class LogShipper:
         self._closed = threading.Event()
         self._wake = threading.Event()
         self._progress = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name="logs", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
+        """Send nothing more after the batch under way."""
         self._closed.set()
         self._wake.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait, in real seconds, for the batch that was under way."""
+        if self._thread.is_alive():
+            self._thread.join(seconds)
 
     @property
     def done(self) -> bool:

@@ -9,7 +9,6 @@ from agent.durable import read_json, write_json
 from agent.paths import Paths
 from agent.protocol import ExitReason
 
-
 _LONGEST_DETAIL = 4000  # characters
 
 

@@ -29,12 +29,13 @@ class Command:
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How a command ended: an exit code or a signal. Both None: nobody saw it end. `error` says why it
-    could not be started.
+    could not be started. disk_full: its output did not find room.
     """
 
     exit_code: int | None
     signal: int | None
     error: str | None = None
+    disk_full: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -121,7 +122,7 @@ class Stage:
             gone = not self._supervisor.alive()
             record = read_json(self._folder / "exit.json")
             if record:
-                self._exit = Exit(record["exit_code"], record["signal"], record["error"])
+                self._exit = Exit(**record)
             elif gone:
                 self._exit = Exit(None, None)
         return self._exit

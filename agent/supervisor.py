@@ -37,7 +37,8 @@ def main(folder: str) -> int:
     try:
         child = _spawn(order, inlet)
     except (OSError, ValueError) as error:
-        write_json(os.path.join(folder, "exit.json"), {"error": str(error), "exit_code": 127, "signal": None})
+        failed = {"error": str(error), "exit_code": 127, "signal": None, "disk_full": False}
+        write_json(os.path.join(folder, "exit.json"), failed)
         return 1
     os.close(inlet)
     me = identify(os.getpid())
@@ -165,7 +166,12 @@ class _Pump:
             self._spool.note(f"{self._spool.dropped} bytes of output were dropped")
         write_json(
             os.path.join(self._folder, "exit.json"),
-            {"error": None, "exit_code": None if code < 0 else code, "signal": -code if code < 0 else None},
+            {
+                "error": None,
+                "exit_code": None if code < 0 else code,
+                "signal": -code if code < 0 else None,
+                "disk_full": self._spool.disk_full,
+            },
         )
 
 

@@ -111,7 +111,7 @@ def _result(agent: Agent, ended: Exit, *, by_itself: bool) -> Result:
         reason, detail = order.reason, f"{order.detail}; the job ended: {ended}"
     elif not ended.succeeded:
         free = shutil.disk_usage(agent.paths.state).free
-        if free < _FULL_BELOW or agent.spool.disk_full:
+        if free < _FULL_BELOW or ended.disk_full:
             reason = ExitReason.DISK_FULL
             detail = f"{detail}; the disk is full: {free} bytes are free"
     newest = agent.uploader.newest if agent.uploader is not None else None

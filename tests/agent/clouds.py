@@ -1,4 +1,4 @@
-"""The three clouds' metadata services on loopback, as small as the agent needs them, with faults on demand."""
+"""The three clouds' metadata services on loopback, as far as the agent needs them, with faults on demand."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FACTOR = 100.0
 
 
 class Machine:
-    """`start` runs the agent's zipapp as the image would. Nothing sleeps: its clock runs `FACTOR` times as fast."""
+    """`start` runs the agent's zipapp as the image would. Its clock runs `FACTOR` times as fast."""
 
     def __init__(
         self, folder: Path, zipapp: Path, service: Service, metadata: Metadata, provider: str = "aws"
@@ -134,7 +134,7 @@ class Machine:
         for folder in self.paths.stages.glob("*"):
             if stage := Stage.adopt(folder):
                 stage.kill()
-                wait_for(lambda stage=stage: stage.poll(), "the supervisor's end")
+                wait_for(stage.poll, "the supervisor's end")
 
     def job_processes(self) -> list[int]:
         """Living processes of the job."""

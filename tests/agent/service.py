@@ -1,4 +1,4 @@
-"""A small service that speaks the agent protocol over real HTTP, does as a test tells it, and keeps all it hears."""
+"""A small service that speaks the agent protocol over real HTTP, does as told, and keeps what it hears."""
 
 from __future__ import annotations
 

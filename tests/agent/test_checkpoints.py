@@ -29,12 +29,11 @@ class PowerCutError(BaseException):
 
 
 class FragileObjects(Objects):
-    """A real store that loses its machine after so many operations, before or after the effect of the last."""
+    """A real store whose user loses power after so many steps: before an effect, amid it, or after it."""
 
-    def __init__(self, url: str, *, operations: int | None = None, after: bool = False) -> None:
+    def __init__(self, url: str, *, operations: int | None = None) -> None:
         super().__init__(url, {})
         self.left = operations
-        self.after = after
         self.count = 0
         self._lock = threading.Lock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from tests.agent.machine import Machine
 from tests.agent.service import Service, problem, wait_for
 
-COUNT = "for i in $(seq 1 400); do echo line $i; sleep 0.005; done"
+COUNT = "for i in $(seq 1 200); do echo line $i; sleep 0.005; done"
 
 
 def test_AGE_01_job_runs_on_while_the_service_is_away_and_no_byte_is_lost_or_doubled(
@@ -19,12 +20,12 @@ def test_AGE_01_job_runs_on_while_the_service_is_away_and_no_byte_is_lost_or_dou
     machine.start()
     wait_for(lambda: service.log, "the first lines")
     service.down.set()
-    wait_for(lambda: (machine.paths.spool.read_bytes()).count(b"\n") > 300, "lines written meanwhile")
+    wait_for(lambda: (machine.paths.spool.read_bytes()).count(b"\n") > 150, "lines written meanwhile")
     assert machine.job_processes()
     service.down.clear()
     assert service.wait_exit()["exit_code"] == 0
     assert machine.wait_end() == 0
-    assert service.log_text().splitlines() == [f"line {i}" for i in range(1, 401)]
+    assert service.log_text().splitlines() == [f"line {i}" for i in range(1, 201)]
 
 
 def test_AGE_08_heartbeats_are_back_within_two_periods_of_the_services_return(
@@ -124,7 +125,7 @@ def test_hello_is_repeated_until_the_service_knows_the_instance(machine: Machine
     machine.start()
     assert service.wait_exit()["exit_code"] == 0
     assert len(answers) == 3
-    assert all(later - earlier >= 20 for earlier, later in zip(answers, answers[1:], strict=False))
+    assert all(later - earlier >= 20 for earlier, later in itertools.pairwise(answers))
 
 
 def test_instance_whose_claim_is_refused_ends_at_once(machine: Machine, service: Service) -> None:
@@ -140,7 +141,7 @@ def test_outdated_epoch_stops_the_job_at_once_and_nothing_more_is_said(
 ) -> None:
     store = tmp_path / "store"
     service.assignment |= {
-        "run": "trap 'sleep 0.2; mkdir $CORRAL_CHECKPOINT_DIR/late; touch $CORRAL_CHECKPOINT_DIR/late/x' TERM;"
+        "run": "d=$CORRAL_CHECKPOINT_DIR; trap 'sleep 0.2; mkdir $d/late; touch $d/late/x' TERM;"
         "while :; do sleep 0.01; done",
         "checkpoint": {
             "path": "/checkpoints",
@@ -198,7 +199,7 @@ def test_service_that_speaks_no_longer_this_version_is_not_asked_forever(
 
 
 def test_proxy_is_used_for_the_service_and_never_for_the_metadata(machine: Machine, service: Service) -> None:
-    """The proxy here is the service itself, which sees absolute targets; a proxied metadata call would fail."""
+    """The proxy is the service itself, which sees absolute targets; a proxied metadata call would fail."""
     machine.environment["HTTP_PROXY"] = service.url
     machine.environment["NO_PROXY"] = ""
     machine.configure(service_url="http://corral.invalid")

@@ -34,6 +34,7 @@ def ships(service: Service, spool: Spool, chance: random.Random) -> Iterator[Log
     shipper = LogShipper(client, spool, CLOCK, chance, 1, lambda over: None)
     yield shipper
     shipper.stop()
+    shipper.join(20)
     client.close()
 
 
@@ -86,7 +87,7 @@ def test_flood_of_output_grows_neither_disk_nor_memory_and_says_what_was_dropped
         "log_limit_bytes": 1_000_000,
     }
     machine.start()
-    most = 0
+    most = 0.0
     wait_for(lambda: service.heard.started, "the start")
     while not service.heard.exits:
         most = max(most, *map(_resident_mb, [*machine.supervisors(), 0]))

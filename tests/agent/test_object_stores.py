@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agent.checkpoints.objects import MissingError, Objects
@@ -22,12 +22,12 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     held: dict[str, bytes]
 
-    def do_PUT(self) -> None:  # noqa: N802 - the name that http.server looks for
+    def do_PUT(self) -> None:
         key = self.path.partition("?")[0]
         self.held[key] = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self._send(201, b"")
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         data = self.held.get(self.path.partition("?")[0])
         if data is None:
             self._send(404, b"")
@@ -100,7 +100,7 @@ def test_checkpoint_makes_its_round_trip_through_s3(tmp_path: Path) -> None:
     try:
         host, port = server.get_host_and_port()
         endpoint = f"http://{host}:{port}"
-        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket", method="PUT")).close()
+        httpx.put(f"{endpoint}/bucket").raise_for_status()
         options = {
             "endpoint": endpoint,
             "region": "us-east-1",
