@@ -69,8 +69,7 @@ def find_job(session: Session, caller: Caller, job_id: str) -> dict[str, Any]:
     if row is not None:
         return dict(zip(_NAMES, row, strict=True))
     if len(job_id) >= SHORTEST_PREFIX:
-        above = job_id[:-1] + chr(ord(job_id[-1]) + 1)
-        near = select(*_COLUMNS).where(_JOB.c.id > job_id, _JOB.c.id < above, *mine).limit(10)
+        near = select(*_COLUMNS).where(_JOB.c.id.startswith(job_id, autoescape=True), *mine).limit(10)
         rows = [dict(zip(_NAMES, row, strict=True)) for row in connection.execute(near)]
         if len(rows) == 1:
             return rows[0]
