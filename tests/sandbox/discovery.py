@@ -54,13 +54,21 @@ class Discovery:
         known = set(method["parameters"]) | set(document["parameters"])
         problems = [f"query {name}" for name in query if name.replace("%24", "$") not in known]
         if request:
-            schema = method.get("request", {}).get("$ref")
-            problems += violations(document, schema, json.loads(request)) if schema else ["a body"]
+            problems += _in_body(document, method.get("request", {}).get("$ref"), request)
         if status == 200:
             problems += violations(document, method["response"]["$ref"], json.loads(answer))
         elif answer and not answer.startswith(b"<!DOCTYPE") and not is_google_error(json.loads(answer)):
             problems.append(f"error body {answer!r}")
         self.violations += [f"{method['id']}: {problem}" for problem in problems]
+
+
+def _in_body(document: Document, schema: str | None, raw: bytes) -> list[str]:
+    if schema is None:
+        return ["it takes no body"]
+    try:
+        return violations(document, schema, json.loads(raw))
+    except ValueError:
+        return ["the body is no JSON"]
 
 
 def violations(document: Document, schema: str, value: Any) -> list[str]:
