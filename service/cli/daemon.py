@@ -78,7 +78,7 @@ def serve(
 
     folder = Path(load_settings(config).data_dir) / "sandbox"
     with waiting("starting the local clouds"):
-        clouds, described = start_clouds(folder, clock_for(scale), scenario=scenario)
+        clouds, described = start_clouds(folder, _kept_clock(folder, scale), scenario=scenario)
     with clouds:
         note(f"local clouds: {', '.join(sorted(described.endpoints))}; clock {described.clock}")
         _serve(path, {"accounts": described.accounts, "clock": described.clock})
@@ -118,6 +118,26 @@ def clock_for(scale: float | None) -> ScaledClock:
         return ScaledClock.from_environment(os.environ)
     except ValueError as error:
         raise UsageError(f"{ENVIRONMENT}: {error}") from error
+
+
+def _kept_clock(folder: Path, scale: float | None) -> ScaledClock:
+    """The clock that the data beside `folder` were made with, so that time does not go back after a restart;
+    at first that of --scale. UsageError if --scale is another.
+    """
+    from clock import ScaledClock
+
+    file = folder / "clock"
+    if file.exists():
+        kept = ScaledClock.parse(file.read_text().strip())
+        if scale not in (None, kept.factor):
+            raise UsageError(
+                f"--scale {scale:g}: {folder} was begun with {kept.factor:g}; take another data_dir"
+            )
+        return kept
+    made = clock_for(scale)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file.write_text(f"{made}\n")
+    return made
 
 
 def _serve(path: Path | None, overrides: dict[str, Any]) -> None:

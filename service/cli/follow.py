@@ -102,6 +102,7 @@ def follow(client: Client, job_id: str, *, json: bool = False) -> ExitCode:
         from service.cli.show import as_json
 
         as_json(job)
+    note(f"{job_id} {job['state']}")
     return ExitCode.OK if job["state"] == "succeeded" else ExitCode.FAILED
 
 
@@ -129,12 +130,14 @@ def stream_output(
 
 
 def _watch(client: Client, job_id: str, tail: EventTail, patience: Patience) -> dict[str, Any]:
+    told = ""
     while True:
         try:
             job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}")
             for event in tail.new():
-                if event["kind"] in _TOLD:
-                    note(event["message"])
+                if event["kind"] in _TOLD and event["message"] != told:
+                    told = event["message"]
+                    note(told)
             patience.answered()
             if job["state"] in OVER:
                 return job

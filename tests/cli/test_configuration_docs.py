@@ -33,7 +33,7 @@ def _settings(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
         inner = _bare(field.annotation)
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             origin = get_origin(field.annotation)
-            mark = {tuple: "[].", dict: ".NAME."}.get(origin if isinstance(origin, type) else object, ".")
+            mark = "[]." if origin is tuple else ".NAME." if origin is dict else "."
             found |= _settings(inner, path + mark)
             continue
         default = field.get_default(call_default_factory=True)
