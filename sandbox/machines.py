@@ -55,8 +55,10 @@ class ProcessMachines:
         """Write what the user data asks for, then start the agent's unit if its file is there. An instance
         without user data has nothing to run and gets no folder.
         """
-        if not vm.user_data:
+        if not vm.user_data or vm.id in self._guests:
             return
+        # A seed gives the same ids again: what an earlier run left under this one is another's.
+        shutil.rmtree(self.folder(vm), ignore_errors=True)
         disk = self.folder(vm) / "root"
         for name in _FOLDERS:
             (disk / name).mkdir(parents=True, exist_ok=True)
@@ -135,6 +137,7 @@ class ProcessMachines:
             if guest.look(pid)[2] == started:
                 _end(pid)
             path.unlink()
+            shutil.rmtree(path.parent / "root", ignore_errors=True)
 
 
 def _end(pid: int) -> None:

@@ -70,7 +70,7 @@ class Sandbox:
         self.machines = ProcessMachines(root, agent_command, self.endpoints["metadata"], clock)
         self.world = World(scenario, clock, self.machines)
         self.world.endpoints.update(self.endpoints)
-        self._root = root
+        self._root = root.resolve()
         self._ticking = ticking
         self._http = threading.Thread(target=self._serve, name="sandbox-http", daemon=True)
         self._time = threading.Thread(target=self._tick, name="sandbox-time", daemon=True)

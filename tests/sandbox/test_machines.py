@@ -103,6 +103,17 @@ def test_without_the_agents_file_no_unit_starts(hall: Hall) -> None:
     assert not (hall.disk(vm) / "started").exists()
 
 
+def test_a_seed_that_gives_the_same_id_again_gives_no_old_disk(hall: Hall) -> None:
+    script = "ls > left.tmp; mv left.tmp left; touch secret; echo done > done"
+    first, vm = hall.shell(script)
+    hall.read(vm, "done")
+    first.kill(vm)
+    _, again = hall.shell(script)
+    assert again.id == vm.id
+    hall.read(again, "done")
+    assert "secret" not in hall.read(again, "left").split()
+
+
 def test_terminating_tells_the_guest_first_then_ends_whatever_is_left(hall: Hall, clock: FakeClock) -> None:
     world, vm = hall.shell("trap 'echo told > told' TERM; echo $$ > pid; while :; do sleep 0.05; done")
     pid = int(hall.read(vm, "pid"))

@@ -93,7 +93,7 @@ class _Call:
 def app(world: World) -> Starlette:
     """All operations over one world."""
     face = _Face(world)
-    return Starlette(routes=[Route("/", face.respond, methods=["POST", "GET"])])
+    return Starlette(routes=[Route("/", face.respond, methods=["POST"])])
 
 
 class _Face:
