@@ -8,14 +8,14 @@ from pathlib import Path, PurePosixPath
 from agent import environment
 from agent.agent import Agent, HaltedError
 from agent.backoff import Backoff
-from agent.checkpoints.manifest import Manifest
+from agent.checkpoints.manifest import Manifest, manifest_key
 from agent.checkpoints.objects import Objects, StoreError
 from agent.checkpoints.store import CancelledError, CheckpointStore, GangDamageError, NoRoomError
 from agent.checkpoints.uploader import Uploader
 from agent.failure import JobError, disk_full, is_disk_full
 from agent.orders import StartOrder
 from agent.phases.preparing import checkpoint_inside, job_command
-from agent.protocol import ExitReason
+from agent.protocol import Checkpoint, ExitReason
 from agent.states import State
 
 _STORE_TRIES = 5
@@ -56,18 +56,18 @@ def checkpoint_store(agent: Agent) -> CheckpointStore | None:
     )
 
 
-def make_uploader(agent: Agent, store: CheckpointStore, directory: Path) -> Uploader:
+def make_uploader(agent: Agent, store: CheckpointStore, wanted: Checkpoint) -> Uploader:
     """Brings what the job writes to the store, and tells the service."""
 
     def uploaded(manifest: Manifest) -> None:
-        key = f"{manifest.name}/manifest-{manifest.rank}.json"
+        key = manifest_key(wanted.prefix, manifest.name, manifest.rank)
         agent.courier.say(
             "/agent/v1/checkpoint", {"name": manifest.name, "bytes": manifest.size, "manifest": key}
         )
 
     return Uploader(
         store,
-        directory,
+        agent.paths.checkpoint(wanted.path),
         agent.paths.uploads,
         agent.clock,
         agent.world.chance,
@@ -93,7 +93,7 @@ def _restore(agent: Agent) -> Path | None:
         raise JobError(ExitReason.RESTORE_FAILED, f"restore: {error}") from error
     except (StoreError, GangDamageError) as error:
         raise JobError(ExitReason.RESTORE_FAILED, f"restore: {error}") from error
-    agent.uploader = make_uploader(agent, store, directory)
+    agent.uploader = make_uploader(agent, store, wanted)
     if found is None:
         return None
     name, place = found

@@ -49,5 +49,5 @@ def _go_on(agent: Agent) -> None:
             agent.reopen_spool()
         return
     if wanted is not None and store is not None:
-        agent.uploader = make_uploader(agent, store, agent.paths.checkpoint(wanted.path))
+        agent.uploader = make_uploader(agent, store, wanted)
         agent.uploader.start()

@@ -67,7 +67,9 @@ def test_notice_ends_in_a_last_checkpoint_and_an_exit_as_preempted(
     notice = service.heard.notices[0]
     assert notice["kind"] == "preemption"
     assert notice["deadline"].endswith("Z")
-    assert [item["name"] for item in service.heard.checkpoints] == ["step-7"]
+    assert service.heard.checkpoints == [
+        {"epoch": 1, "name": "step-7", "bytes": 2, "manifest": "checkpoints/job-1/step-7/manifest-0.json"}
+    ]
     calls = service.heard.calls
     order = [calls.index(f"POST {path}") for path in ("notice", "checkpoint", "exit")]
     assert order == sorted(order)
