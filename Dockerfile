@@ -23,17 +23,17 @@ RUN apt-get update -q \
  && useradd --system --uid 10001 --user-group --home-dir /var/lib/corral --shell /usr/sbin/nologin corral \
  && install -d -o corral -g corral -m 0700 /var/lib/corral
 COPY --from=build /opt/corral /opt/corral
-# The container's network is its own, so the service listens on all of it; what is published is the operator's choice.
+# The service listens on loopback until it is told how TLS ends: set CORRAL_LISTEN__HOST=0.0.0.0 together with
+# listen.tls_cert and tls_key, or with trusted_proxies (deploy/compose.yaml shows the latter).
 ENV PATH=/opt/corral/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/var/lib/corral \
     PYTHONUNBUFFERED=1 \
-    CORRAL_DATA_DIR=/var/lib/corral \
-    CORRAL_LISTEN__HOST=0.0.0.0
+    CORRAL_DATA_DIR=/var/lib/corral
 WORKDIR /var/lib/corral
 USER corral
 VOLUME /var/lib/corral
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["/opt/corral/bin/python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/healthz', timeout=4)"]
+    CMD ["/opt/corral/bin/python", "-m", "service.cli.probe"]
 ENTRYPOINT ["corral"]
 CMD ["serve"]
