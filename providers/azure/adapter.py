@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 
 from clock import Clock
 from providers.azure import leftovers
 from providers.azure.arm import Arm
+from providers.azure.boundary import only_provider_errors
 from providers.azure.checks import Checks
 from providers.azure.errors import Attempt
 from providers.azure.images import Image, Images
@@ -58,8 +58,6 @@ class AzureProvider:
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
         self._launcher = Launcher(self._arm, self._observer, self._networks, self._remembered)
-        self._lock = threading.Lock()
-        self._ssh_key: str | None = None
 
     @property
     def account(self) -> str:
@@ -72,10 +70,12 @@ class AzureProvider:
     def check(self) -> Sequence[CheckResult]:
         return Checks(self._config, self._arm, self._images, self._networks).run()
 
+    @only_provider_errors()
     def offers(self, region: str) -> OfferListing:
         self._settings(region)
         return self._market.offers(region)
 
+    @only_provider_errors()
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         region = request.offer.region
         settings = self._settings(region)
@@ -85,16 +85,19 @@ class AzureProvider:
             raise self._invalid(f"user data is over {USER_DATA_LIMIT} bytes, Azure's limit", request)
         wanted = request.image or settings.image or self._config.image
         if wanted is None:
-            raise self._invalid(f"set accounts.{self.account}.image: Azure has no image of ours", request)
+            text = f"no image for {region}: set accounts.{self.account}.image, or one for the region"
+            scope = Scope("azure", self.account, region)
+            raise ProviderError(ErrorKind.IMAGE_MISSING, text, code="NoImage", scope=scope)
         image = self._images.resolve(wanted, region)
         size = (self._market.known_sizes(region) or {}).get(request.offer.instance_type)
         if size is not None:
             self._must_boot(image, size, request)
         subnet = request.subnet or self._networks.subnet(region, settings)
         disk = "Premium_LRS" if size is not None and size.premium_disks else "StandardSSD_LRS"
-        facts = {SSH_KEY: self._key(), DISK_TYPE: disk, **image.extra()}
+        facts = {SSH_KEY: throwaway_key(), DISK_TYPE: disk, **image.extra()}
         return request.with_resolved(image=image.reference, subnet=subnet, **facts)
 
+    @only_provider_errors(creates=True)
     def launch(self, request: LaunchRequest) -> Launched:
         offer = request.offer
         settings = self._settings(offer.region)
@@ -118,18 +121,22 @@ class AzureProvider:
                 self._market.forget(offer.region)
             raise
 
+    @only_provider_errors()
     def find(self, request: LaunchRequest) -> Listing:
         return self._observer.find(request)
 
+    @only_provider_errors()
     def describe(self, refs: Sequence[InstanceRef]) -> Sequence[CloudInstance]:
         for ref in refs:
             self._must_be_legal(ref.provider_id)
         return self._observer.describe(refs)
 
+    @only_provider_errors()
     def list_instances(self, region: str, deployment: str) -> Listing:
         self._settings(region)
         return self._observer.listing(region, deployment)
 
+    @only_provider_errors()
     def terminate(self, refs: Sequence[InstanceRef]) -> None:
         for ref in refs:
             self._must_be_legal(ref.provider_id)
@@ -207,13 +214,6 @@ class AzureProvider:
             raise self._invalid(
                 f"image for {image.architecture}, but the size is {size.type.architecture}", request
             )
-
-    def _key(self) -> str:
-        """A public key whose private half nobody has: Azure insists on one, and we never log in."""
-        with self._lock:
-            if self._ssh_key is None:
-                self._ssh_key = throwaway_key()
-            return self._ssh_key
 
     def _invalid(self, message: str, request: LaunchRequest) -> ProviderError:
         offer = request.offer

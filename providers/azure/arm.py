@@ -20,6 +20,7 @@ from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import Scope
 
 if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
     from azure.core.rest import HttpResponse
     from azure.mgmt.compute import ComputeManagementClient
 
@@ -55,6 +56,7 @@ class Arm:
         self._base_url = (config.endpoint or PUBLIC_CLOUD).rstrip("/")
         self._lock = threading.Lock()
         self._made: ComputeManagementClient | None = None
+        self._key: TokenCredential | None = None
 
     def vm_path(self, name: str) -> str:
         """The path of a virtual machine of the account's resource group."""
@@ -146,16 +148,17 @@ class Arm:
         from azure.core.exceptions import AzureError
 
         try:
-            credential(self._config).get_token(f"{PUBLIC_CLOUD}/.default")
+            self._credential().get_token(f"{PUBLIC_CLOUD}/.default")
         except AzureError as error:
             raise from_exception(error, self._nothing()) from error
 
     def close(self) -> None:
         """Let connections go; the next call opens new ones."""
         with self._lock:
-            made, self._made = self._made, None
-        if made is not None:
-            made.close()
+            made, key, self._made, self._key = self._made, self._key, None, None
+        for one in (made, key):
+            if one is not None and hasattr(one, "close"):
+                one.close()
 
     def _nothing(self) -> Attempt:
         return Attempt(self.account)
@@ -213,13 +216,20 @@ class Arm:
                 ambiguous=attempt.creating,
             ) from error
 
+    def _credential(self) -> TokenCredential:
+        with self._lock:
+            if self._key is None:
+                self._key = credential(self._config)
+            return self._key
+
     def _client(self) -> ComputeManagementClient:
+        key = self._credential()
         with self._lock:
             if self._made is None:
-                self._made = self._make()
+                self._made = self._make(key)
             return self._made
 
-    def _make(self) -> ComputeManagementClient:
+    def _make(self, key: TokenCredential) -> ComputeManagementClient:
         from azure.core.pipeline.policies import (
             ContentDecodePolicy,
             CustomHookPolicy,
@@ -233,7 +243,6 @@ class Arm:
         from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
 
         config, local = self._config, self._config.endpoint is not None
-        key = credential(config)
         proxies = {"http": config.proxy, "https": config.proxy} if config.proxy and not local else None
         # Our own chain: the SDK's would register resource providers, and wait for it without end, when a
         # subscription lacks one, and would send a create again.

@@ -76,6 +76,9 @@ class Checks:
             return CheckResult(subject, True, look())
         except ProviderError as error:
             return CheckResult(subject, False, str(error), remedy or _REMEDIES.get(error.kind, ""))
+        except Exception as error:
+            text = f"an answer that is not as documented: {type(error).__name__}: {error}"
+            return CheckResult(subject, False, text)
 
     def _token(self) -> str:
         self._arm.token()

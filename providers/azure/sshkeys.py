@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 
+
+@cache
 def throwaway_key() -> str:
-    """An RSA public key in OpenSSH form; its private half is dropped at once."""
+    """An RSA public key in OpenSSH form, one per process. Its private half is dropped at once, since nobody
+    is meant to log in.
+    """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sandbox.faces.arm import app
 from sandbox.scenario import Scenario, SetFault
@@ -76,33 +77,46 @@ class Azure:
         self.world.add_fault(SetFault.model_validate(event).rule())
 
 
+class _Switch:
+    """One server for a whole test run, in front of the face of the test that is running."""
+
+    def __init__(self) -> None:
+        self.face: ASGIApp | None = None
+        self._url: str | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.face is not None
+        await self.face(scope, receive, send)
+
+    def url(self) -> str:
+        """Where it listens; started by the first who asks, ended with the process."""
+        if self._url is None:
+            sock = socket.socket()
+            sock.bind(("127.0.0.1", 0))
+            config = uvicorn.Config(
+                self, http=CuttableProtocol, ws="none", lifespan="off", log_config=None, access_log=False
+            )
+            server = uvicorn.Server(config)
+            threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True).start()
+            deadline = time.monotonic() + 10
+            while not server.started and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert server.started
+            self._url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        return self._url
+
+
+_SWITCH = _Switch()
+
+
 @contextmanager
 def azure(scenario: dict[str, object] | None = None) -> Iterator[Azure]:
-    """A local Azure for as long as the block lasts."""
+    """A local Azure for as long as the block lasts; one at a time."""
+    assert _SWITCH.face is None
     clock, guests = FakeClock(waits_advance=True), NoGuests()
     world = World(Scenario.parse(scenario or {}), clock, guests)
-    with served(world) as url:
-        yield Azure(url, world, clock, guests)
-
-
-@contextmanager
-def served(world: World) -> Iterator[str]:
-    """The face on a free port of loopback."""
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app(world), http=CuttableProtocol, ws="none", lifespan="off", log_config=None, access_log=False
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
-    thread.start()
+    _SWITCH.face = app(world)
     try:
-        deadline = time.monotonic() + 10
-        while not server.started and time.monotonic() < deadline:
-            time.sleep(0.005)
-        assert server.started
-        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        yield Azure(_SWITCH.url(), world, clock, guests)
     finally:
-        server.should_exit = True
-        thread.join(10)
-        sock.close()
+        _SWITCH.face = None

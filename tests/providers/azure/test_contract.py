@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.providers.azure.bench import AzureBench
 from tests.providers.azure.bench import bench as opened
-from tests.providers.contract import ProviderContract
+from tests.providers.contract import Bench, ProviderContract
 
 
 @pytest.fixture
-def bench() -> Iterator[AzureBench]:
+def bench() -> Iterator[Bench]:
     with opened() as one:
         yield one
 

@@ -256,6 +256,18 @@ def test_sizes_that_cannot_be_read_are_an_error_and_not_an_empty_region(bench: A
     assert caught.value.kind is ErrorKind.AUTH
 
 
+def test_an_answer_that_is_not_as_documented_is_an_error_like_any_other(
+    bench: AzureBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sandbox.faces.arm.market._disk",
+        lambda region: {"resourceType": "virtualMachines", "locations": [region]},
+    )
+    with pytest.raises(ProviderError) as caught:
+        bench.provider.offers("eastus")
+    assert (caught.value.kind, caught.value.code) == (ErrorKind.UNKNOWN, "UnexpectedAnswer")
+
+
 def test_a_region_that_is_not_in_the_settings_is_refused(bench: AzureBench) -> None:
     with pytest.raises(ProviderError, match="eastus, westeurope"):
         bench.provider.offers("westus3")
