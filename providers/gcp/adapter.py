@@ -13,7 +13,7 @@ from providers.gcp.calls import Calls
 from providers.gcp.check import Check
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
-from providers.gcp.instances import Instances
+from providers.gcp.instances import Instances, could_not_be_read
 from providers.gcp.launch import Launcher
 from providers.gcp.offers import Offers
 from providers.gcp.preparation import Preparation
@@ -92,12 +92,12 @@ class GcpProvider:
             InstanceRef(offer.region, offer.zone, name, None, offer.capacity_type) for name in request.names()
         ]
         seen = self._instances.describe(refs)
+        unread = [instance for instance in seen if could_not_be_read(instance)]
         found = [
             instance
             for instance in seen
-            if instance.state not in (InstanceState.ABSENT, InstanceState.UNKNOWN)
+            if instance not in unread and instance.state is not InstanceState.ABSENT
         ]
-        unread = any(instance.state is InstanceState.UNKNOWN and not instance.tags for instance in seen)
         return Listing(tuple(found), (offer.zone,) if unread else ())
 
     def describe(self, refs: Sequence[InstanceRef]) -> Sequence[CloudInstance]:

@@ -98,10 +98,7 @@ class Check:
         return f"zones {', '.join(settings.zones or zones)}"
 
     def _image(self, region: str, settings: RegionConfig) -> str:
-        reference = settings.image or self._config.image
-        if not reference:
-            raise ProviderError(ErrorKind.IMAGE_MISSING, "no image is set")
-        return str(self._preparation.image(reference, region).name)
+        return str(self._preparation.image(self._preparation.image_of(settings), region).name)
 
     def _subnet(self, region: str, name: str) -> str:
         from google.cloud.compute_v1.types import GetSubnetworkRequest

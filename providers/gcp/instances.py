@@ -235,6 +235,11 @@ def _unknown(ref: InstanceRef, error: ProviderError) -> CloudInstance:
     )
 
 
+def could_not_be_read(instance: CloudInstance) -> bool:
+    """True if nothing was seen of it, as against one that is seen in a state without a name of ours."""
+    return instance.state is InstanceState.UNKNOWN and instance.created_at is None
+
+
 def _chunks(names: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(names), _CHUNK):
         yield names[start : start + _CHUNK]

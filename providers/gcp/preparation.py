@@ -17,6 +17,9 @@ _HOST = re.compile(r"^https?://[^/]+/(?:compute/v1/)?")
 _FAMILY = re.compile(r"^(?:projects/(?P<project>[^/]+)/)?(?:global/images/)?family/(?P<name>[^/]+)$")
 _IMAGE = re.compile(r"^(?:projects/(?P<project>[^/]+)/global/images/)?(?P<name>[^/]+)$")
 
+# The newest image of the account's own that was built from the project's recipe.
+DEFAULT_IMAGE = "family/corral"
+
 # Keys of LaunchRequest.extra; all that the body depends on besides the request's own fields.
 DISK_GIB = "disk_gib"
 DISK_TYPE = "disk_type"
@@ -41,11 +44,7 @@ class Preparation:
         if settings is None:
             text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
             raise ProviderError(ErrorKind.INVALID_REQUEST, text, scope=self._scope(region))
-        reference = request.image or settings.image or self._config.image
-        if not reference:
-            text = f"no image for {region}: set `image` on account {self._config.name} or on its region"
-            raise ProviderError(ErrorKind.IMAGE_MISSING, text, scope=self._scope(region))
-        image = self.image(reference, region)
+        image = self.image(request.image or self.image_of(settings), region)
         return request.with_resolved(
             image=_partial_url(image.self_link),
             subnet=self._subnet(request, settings),
@@ -58,6 +57,10 @@ class Preparation:
             },
         )
 
+    def image_of(self, settings: RegionConfig) -> str:
+        """The image that the settings name for a region."""
+        return settings.image or self._config.image or DEFAULT_IMAGE
+
     def image(self, reference: str, region: str) -> Any:
         """The Image that a name or URL stands for, of a family the newest; ProviderError if it is no use."""
         where = Where(self._config.name, region, image=reference)
@@ -67,7 +70,7 @@ class Preparation:
         except ProviderError as error:
             if error.kind not in (ErrorKind.NOT_FOUND, ErrorKind.IMAGE_MISSING):
                 raise
-            text = f"there is no image {reference}: {error.message}"
+            text = f"there is no image {reference} for {self._project}: {error.message}"
             raise ProviderError(ErrorKind.IMAGE_MISSING, text, code=error.code, scope=scope) from error
         state = image.deprecated.state
         if image.status not in ("READY", "") or state in ("OBSOLETE", "DELETED"):

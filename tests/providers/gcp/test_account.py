@@ -332,7 +332,6 @@ def test_check_looks_at_everything_that_a_launch_needs(bench: GceBench) -> None:
         ),
         ({"regions": {REGION: {"subnets": ["nosuch"]}}}, f"subnetwork nosuch in {REGION}", "was not found"),
         ({"image": "nosuch"}, f"image in {REGION}", "there is no image nosuch"),
-        ({"image": None}, f"image in {REGION}", "no image is set"),
     ],
 )
 def test_check_names_what_is_wrong_and_how_to_mend_it(

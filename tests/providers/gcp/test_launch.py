@@ -370,15 +370,12 @@ def test_a_request_that_cannot_be_right_is_not_sent(
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        (None, "no image for us-central1"),
         ("projects/sandbox-project/global/images/nothing", "there is no image"),
         ("projects/sandbox-project/global/images/family/nothing", "there is no image"),
         ("a/b/c", "there is no image"),
     ],
 )
-def test_an_image_that_is_not_there_is_told_before_the_launch(
-    bench: GceBench, image: str | None, text: str
-) -> None:
+def test_an_image_that_is_not_there_is_told_before_the_launch(bench: GceBench, image: str, text: str) -> None:
     provider = GcpProvider(account(bench.gce.url, image=image), bench.gce.clock)
     raw = LaunchRequest("0" * 32, key_of(bench), 1, "", {"corral-deployment": DEPLOYMENT}, 50)
     with pytest.raises(ProviderError, match=text) as caught:
@@ -386,6 +383,13 @@ def test_an_image_that_is_not_there_is_told_before_the_launch(
     provider.close()
     assert caught.value.kind is ErrorKind.IMAGE_MISSING
     assert caught.value.scope.region == REGION
+
+
+def test_without_a_setting_the_accounts_own_image_family_is_used(bench: GceBench) -> None:
+    provider = GcpProvider(account(bench.gce.url, image=None), bench.gce.clock)
+    raw = LaunchRequest("0" * 32, key_of(bench), 1, "", {}, 50)
+    assert provider.prepare(raw).image == "projects/sandbox-project/global/images/corral-20260901"
+    provider.close()
 
 
 def test_the_image_of_a_region_counts_before_the_accounts(bench: GceBench) -> None:

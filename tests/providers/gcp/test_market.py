@@ -186,11 +186,11 @@ def test_PRI_05_golden_prices(bench: GceBench, name: str, on_demand: float, spot
     assert by_name(offers, SPOT)[name].price == pytest.approx(spot, rel=0.01)
 
 
-def test_a_price_that_changes_is_seen_within_the_hour(bench: GceBench) -> None:
+def test_a_price_that_changes_is_seen_within_six_hours(bench: GceBench) -> None:
     rule = {"provider": "gcp", "instance_type": "g2-standard-4", "capacity_type": "spot", "price": 0.2}
     before = by_name(bench.provider.offers(REGION).offers, SPOT)["g2-standard-4"]
     bench.gce.world.set_price(PriceRule.model_validate(rule))
-    bench.advance(3700)
+    bench.advance(6.1 * 3600)
     after = by_name(bench.provider.offers(REGION).offers, SPOT)["g2-standard-4"]
     assert before.price == pytest.approx(0.397, rel=0.01)
     assert after.price == pytest.approx(0.2, abs=1e-4)
@@ -220,7 +220,7 @@ def test_without_the_price_catalogue_the_list_that_ships_serves(bench: GceBench)
 def test_an_older_book_serves_while_the_catalogue_cannot_be_read(bench: GceBench) -> None:
     first = by_name(bench.provider.offers(REGION).offers)["a3-highgpu-8g"]
     bench.gce.fault("cloudbilling.services.skus.list", "throttle", times=10)
-    bench.advance(3700)
+    bench.advance(6.1 * 3600)
     second = by_name(bench.provider.offers(REGION).offers)["a3-highgpu-8g"]
     assert (second.price, second.price_source, second.priced_at) == (first.price, "live", first.priced_at)
 

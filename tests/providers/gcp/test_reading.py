@@ -252,6 +252,15 @@ def test_find_is_incomplete_where_the_zone_cannot_be_read(bench: GceBench) -> No
     assert found.instances == ()
 
 
+def test_find_shows_an_instance_whose_state_has_no_name_of_ours(bench: GceBench) -> None:
+    wanted = asked(bench, "job")
+    start(bench, wanted)
+    bench.gce.fault("instances.get", "state", value="REPAIRING")
+    found = bench.provider.find(wanted)
+    assert found.complete
+    assert [i.state for i in found.instances] == [InstanceState.UNKNOWN]
+
+
 def test_a_read_is_tried_again_after_a_passing_fault(bench: GceBench) -> None:
     ref = running(bench, how=ON_DEMAND)
     bench.gce.fault("instances.get", "error", http_status=502, times=2)
