@@ -117,8 +117,10 @@ class Agent:
         identities.save(self.paths, changed)
         self.saved = changed
 
-    def connect(self, identity: Identity) -> None:
-        """Be this instance from now on: heartbeats go out, notices are watched for."""
+    def connect(self, identity: Identity, state: State) -> None:
+        """Be this instance from now on: heartbeats go out, notices are watched for. `state`: the next one,
+        so that an agent that was restarted never seems to have begun again.
+        """
         self.saved = identity
         self.instance_id = identity.instance_id
         self.client.session = identity.session
@@ -126,7 +128,9 @@ class Agent:
         self._notices = NoticeWatch(
             world.watcher, self.clock, world.chance, self.orders, tell=self._tell, grace=self.grace
         )
-        self._courier = Courier(self.client, self.clock, world.chance, self.orders, identity, self._vitals)
+        self._courier = Courier(
+            self.client, self.clock, world.chance, self.orders, identity, state, self._vitals
+        )
         self._courier.start()
         self._notices.start()
 

@@ -37,6 +37,7 @@ class Courier:
         chance: random.Random,
         orders: Orders,
         identity: Identity,
+        state: State,
         vitals: Callable[[], dict[str, Any]],
     ) -> None:
         self._client = client
@@ -46,7 +47,7 @@ class Courier:
         self._identity = identity
         self._vitals = vitals
         self._interval = identity.heartbeat_seconds
-        self._state = State.PREPARING
+        self._state = state
         self._outbox: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_OUTBOX)
         self._wake = threading.Event()
         self._stopped = threading.Event()
@@ -86,6 +87,7 @@ class Courier:
         """This instance has nothing to do here any more."""
         log.warning("the attempt is over: %s: %s", over.kind, over)
         self._orders.give_halt(HaltOrder(Halt.ABANDON, ExitReason.STOPPED, f"{over.kind}: {over}"))
+        self._orders.give_end()
         self.stop()
 
     def apply(self, reply: Reply) -> None:
@@ -127,8 +129,12 @@ class Courier:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            pause = self.beat()
-            self._look_at_the_time()
+            try:
+                pause = self.beat()
+                self._look_at_the_time()
+            except Exception:  # an answer that makes no sense must not silence this instance
+                log.exception("heartbeat")
+                pause = self._pause()
             self._clock.wait(self._wake, pause)
             self._wake.clear()
 

@@ -80,7 +80,11 @@ class LogShipper:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            pause = self.step()
+            try:
+                pause = self.step()
+            except Exception:  # an answer that makes no sense must not end the log
+                log.exception("logs")
+                pause = self._failed()
             if pause:
                 self._clock.wait(self._wake, pause)
                 self._wake.clear()

@@ -48,11 +48,6 @@ class Paths:
         return self.state / "log"
 
     @property
-    def stages(self) -> Path:
-        """A folder per supervised process: what runs, and how it ended."""
-        return self.state / "stages"
-
-    @property
     def job(self) -> Path:
         return self.state / "job"
 
@@ -64,6 +59,13 @@ class Paths:
     @property
     def run(self) -> Path:
         return self.root / "run/corral"
+
+    @property
+    def stages(self) -> Path:
+        """A folder per supervised process: what runs, and how it ended. In memory: a full disk must not hide
+        how a job ended.
+        """
+        return self.run / "stages"
 
     @property
     def assignment(self) -> Path:

@@ -28,14 +28,14 @@ class UpdateRefusedError(Exception):
 
 def take(client: ServiceClient, paths: Paths, zipapp: Path | None) -> bool:
     """Replace the zipapp by what the service offers. True: start again. False: nothing offered, or it was
-    not to be trusted (which is logged). An agent that runs from a folder stays as it is. Raises
-    UnavailableError and OverError like every call.
+    not to be trusted, or not to be had (which is logged). An agent that runs from a folder stays as it is.
+    Raises UnavailableError and OverError like every call.
     """
-    answer = client.get("/agent/v1/update")
-    if answer.status == 204 or zipapp is None:
-        return False
-    offer = answer.body
     try:
+        answer = client.get("/agent/v1/update")
+        if answer.status == 204 or zipapp is None:
+            return False
+        offer = answer.body
         if _numbers(str(offer["version"])) <= _numbers(__version__):
             return False
         data = _download(client, str(offer["url"]), str(offer["sha256"]))

@@ -75,7 +75,7 @@ def damage_key(prefix: str, name: str, rank: int) -> str:
 
 def encode(path: str) -> str:
     """A path as part of a key."""
-    return quote(path, safe=_PLAIN + "/")
+    return quote(path, safe=_PLAIN + "/", errors="surrogateescape")
 
 
 def _unsafe(path: str) -> bool:

@@ -172,7 +172,7 @@ class CheckpointStore:
         for key in self._objects.list(self._prefix):
             folder, slash, _ = key.removeprefix(f"{self._prefix}/").partition("/")
             if slash:
-                folders.setdefault(unquote(folder), []).append(key)
+                folders.setdefault(unquote(folder, errors="surrogateescape"), []).append(key)
         return folders
 
     def _stored(self, name: str, keys: list[str]) -> Stored | None:

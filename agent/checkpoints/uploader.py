@@ -116,7 +116,7 @@ class Uploader:
             self._upload(self._choose())
         except (CancelledError, ChangedError):
             return LOOK_SECONDS
-        except (StoreError, OSError) as error:
+        except Exception as error:  # whatever goes wrong with one upload, there will be a next
             if not self._troubled:
                 self._warn(f"checkpoints cannot be uploaded now, trying again: {error}")
             self._troubled = True

@@ -19,11 +19,12 @@ def phase(agent: Agent) -> State:
     """Same boot: go on where the agent stopped. Another boot, or none before: say hello."""
     saved = identities.load(agent.paths, agent.world.configuration.attempt)
     if saved is not None and saved.boot_id == processes.boot_id():
-        agent.connect(saved)
         agent.result = results.load(agent.paths)
+        following = State.RUNNING if saved.ran else State.PREPARING
         if agent.result is not None:
-            return State.EXITED
-        return State.RUNNING if saved.ran else State.PREPARING
+            following = State.EXITED
+        agent.connect(saved, following)
+        return following
     agent.saved = None
     name = saved.instance_id if saved is not None else _ask_for_name(agent)
     if not name:

@@ -28,7 +28,10 @@ def phase(agent: Agent) -> State:
     result = agent.result
     if result is None:
         return State.END
-    results.save(agent.paths, result)
+    try:
+        results.save(agent.paths, result)
+    except OSError as error:  # a full disk: only a restart before the delivery would miss it
+        log.warning("the result could not be kept: %s", error)
     if agent.shipper is None:
         agent.reopen_spool()
         agent.spool.note(result.detail)

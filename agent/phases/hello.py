@@ -28,14 +28,12 @@ def phase(agent: Agent) -> State:
         return State.END
     identity = _identity(agent, answer, facts["boot_id"])
     identities.save(agent.paths, identity)
-    agent.connect(identity)
     agent.result = results.load(agent.paths)
     if agent.result is None and before is not None and before.ran:
         agent.result = Result(ExitReason.LOST_BY_REBOOT, detail="the machine was rebooted while the job ran")
-    if agent.result is not None:
-        agent.courier.holds = True
-        return State.EXITED
-    return State.PREPARING
+    following = State.PREPARING if agent.result is None else State.EXITED
+    agent.connect(identity, following)
+    return following
 
 
 def _say(agent: Agent, facts: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from agent import environment, files, update
 from agent.agent import Agent, HaltedError
 from agent.client import Answer
 from agent.containers import Container, find_runtime
-from agent.failure import JobError
+from agent.failure import JobError, disk_full, is_disk_full
 from agent.protocol import ExitReason, ProtocolError
 from agent.stages import Command, Stage, program
 from agent.states import State
@@ -33,14 +33,18 @@ def phase(agent: Agent) -> State:
         reason = error if isinstance(error, JobError) else JobError(ExitReason.FILES_FAILED, str(error))
         return agent.give_up(reason)
     try:
-        _make_container(agent)
         _make_checkpoint_directory(agent)
+        _make_container(agent)
         files.fetch(agent.job, agent.paths, agent.client, agent.retrying, agent.run_stage)
         if agent.container:
             agent.container.pull(agent.run_stage, lambda: _tail(agent))
         _setup(agent)
     except JobError as failure:
         return agent.give_up(failure)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        return agent.give_up(disk_full(agent.paths.state, "there is no room to prepare the job;"))
     except HaltedError:
         return agent.stopped()
     return State.READY

@@ -35,6 +35,10 @@ def phase(agent: Agent) -> State:
         _start(agent, start, restored)
     except JobError as failure:
         return agent.give_up(failure)
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        return agent.give_up(disk_full(agent.paths.state, "the job cannot be started;"))
     except HaltedError:
         agent.courier.holds = False
         return agent.stopped()
@@ -130,12 +134,7 @@ def _start(agent: Agent, start: StartOrder, restored: Path | None) -> None:
     if agent.orders.halted.is_set():
         raise HaltedError
     agent.remember(ran=True, ran_at=agent.clock.monotonic())
-    try:
-        agent.stage = agent.start_stage("run", command)
-    except OSError as error:
-        if is_disk_full(error):
-            raise disk_full(agent.paths.stages, "the job cannot be started;") from error
-        raise
+    agent.stage = agent.start_stage("run", command)
     if agent.uploader is not None:
         agent.uploader.start()
     agent.courier.say("/agent/v1/started", {"restored": agent.identity.restored})

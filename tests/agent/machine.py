@@ -117,10 +117,8 @@ class Machine:
 
     def reboot_id(self, boot_id: str) -> None:
         """Make what is on the disk look as if it had been written by an earlier boot, and empty /run."""
-        for path in [self.paths.identity, *self.paths.stages.glob("*/process.json")]:
-            value = json.loads(path.read_text())
-            value["boot_id"] = boot_id
-            path.write_text(json.dumps(value))
+        value = json.loads(self.paths.identity.read_text())
+        self.paths.identity.write_text(json.dumps({**value, "boot_id": boot_id}))
         shutil.rmtree(self.paths.run, ignore_errors=True)
 
     def terminate_job(self) -> None:

@@ -106,6 +106,7 @@ def test_checkpoint_comes_back_as_it_was(url: str, tmp_path: Path) -> None:
     place = write(tmp_path / "job", "step-5", 5)
     (place / "empty").touch()
     (place / "名前 %41.bin").write_bytes(b"odd name")
+    (place / os.fsdecode(b"no-utf8-\xff")).write_bytes(b"odder")
     save(store(url), place)
     assert restore(store(url, epoch=2), tmp_path / "back")[:2] == ("step-5", 5)
     back = tmp_path / "back/step-5"

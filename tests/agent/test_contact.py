@@ -181,6 +181,32 @@ def test_revoked_session_stops_the_job_and_ends_the_instance(machine: Machine, s
     assert machine.job_processes() == []
 
 
+def test_instance_that_is_told_only_later_that_it_is_over_ends_then(
+    machine: Machine, service: Service
+) -> None:
+    service.overrides["exit"] = 200, {"directive": "wait"}
+    machine.start()
+    service.wait_state("exited")
+    assert not machine.powered_off
+    service.overrides["heartbeat"] = 410, problem(410, "the attempt is over", "gone")
+    assert machine.wait_end() == 0
+    assert machine.powered_off
+
+
+def test_answer_that_makes_no_sense_silences_nobody(machine: Machine, service: Service) -> None:
+    service.assignment["run"] = "while [ ! -e go ]; do sleep 0.01; done"
+    machine.start()
+    wait_for(lambda: service.heard.started, "the start")
+    service.overrides["heartbeat"] = 200, {"directive": 7, "heartbeat_seconds": "soon", "node_ips": 3}
+    service.overrides["logs"] = 200, {"next_offset": "here"}
+    machine.sleep(100)
+    service.overrides.clear()
+    before = len(service.heard.heartbeats)
+    wait_for(lambda: len(service.heard.heartbeats) > before, "a heartbeat")
+    (machine.paths.work / "go").touch()
+    assert service.wait_exit()["exit_code"] == 0
+
+
 def test_attempt_that_is_over_while_it_prepares_ends_the_instance(machine: Machine, service: Service) -> None:
     service.overrides["assignment"] = 410, problem(410, "the attempt is over", "gone")
     machine.start()

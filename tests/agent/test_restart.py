@@ -26,6 +26,7 @@ def test_restarted_agent_goes_on_with_the_job_and_the_log(machine: Machine, serv
     assert service.log_text().splitlines() == [f"line {i}" for i in range(1, 201)]
     assert len(service.heard.hellos) == 1
     assert len(service.heard.started) == 1
+    assert "preparing" not in service.heard.states[service.heard.states.index("running") :]
 
 
 def test_restarted_agent_reports_a_job_that_ended_meanwhile(machine: Machine, service: Service) -> None:

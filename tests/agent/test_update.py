@@ -19,7 +19,7 @@ from agent.client import ServiceClient
 from agent.paths import Paths
 from agent.update import UpdateRefusedError
 from tests.agent.machine import Machine
-from tests.agent.service import Service, wait_for
+from tests.agent.service import Service, problem, wait_for
 from tests.clocks import FakeClock
 
 NEWER = "99.0.1"
@@ -125,6 +125,12 @@ def place(tmp_path: Path, zipapp: Path, key: Ed25519PrivateKey) -> tuple[Paths, 
     copy = tmp_path / "agent.pyz"
     copy.write_bytes(zipapp.read_bytes())
     return paths, copy
+
+
+def test_service_that_knows_no_updates_is_no_obstacle(machine: Machine, service: Service) -> None:
+    service.overrides["update"] = 404, problem(404, "no such page")
+    machine.start()
+    assert service.wait_exit()["exit_code"] == 0
 
 
 @pytest.mark.parametrize(
