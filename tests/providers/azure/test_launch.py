@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -97,6 +98,18 @@ def test_a_resend_makes_no_second_machine_and_adopts_the_first(bench: AzureBench
     assert bench.cloud.vm(asked.names()[0]).id == first
     assert bench.cloud.world.ledger()["objects"]["instance"]["made"] == 1
     again.close()
+
+
+def test_the_same_request_from_several_threads_makes_one_machine_per_node(bench: AzureBench) -> None:
+    asked = bench.ask(nodes=2)
+    others = [AzureProvider(account(bench.cloud.url), bench.cloud.clock) for _ in range(2)]
+    callers = [bench.provider, bench.provider, *others]
+    with ThreadPoolExecutor(4) as pool:
+        launched = list(pool.map(lambda provider: provider.launch(asked), callers))
+    for other in others:
+        other.close()
+    assert {tuple(one.provider_id for one in each.instances) for each in launched} == {asked.names()}
+    assert bench.cloud.world.ledger()["objects"]["instance"] == {"made": 2, "live": 2}
 
 
 def test_a_create_is_sent_once_whatever_the_answer(bench: AzureBench) -> None:

@@ -52,6 +52,15 @@ def test_an_eviction_in_progress_already_has_its_reason(bench: AzureBench) -> No
     assert (seen.state, seen.end_reason) == (InstanceState.STOPPING, EndReason.PREEMPTED)
 
 
+def test_an_eviction_that_only_stops_the_machine_is_an_eviction_all_the_same(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.cloud.vm(ref.provider_id).eviction = "stop"
+    bench.preempt(ref.provider_id)
+    bench.advance(300)
+    seen = bench.provider.describe([ref])[0]
+    assert (seen.state, seen.end_reason) == (InstanceState.STOPPED, EndReason.PREEMPTED)
+
+
 def test_without_azures_word_a_vanished_machine_is_absent_and_nobody_is_blamed(bench: AzureBench) -> None:
     ref = running(bench)
     bench.preempt(ref.provider_id)
