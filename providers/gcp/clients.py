@@ -161,9 +161,10 @@ class Clients:
             if self._access is None:
                 import requests
                 from google.auth.transport.requests import Request
-                from requests.adapters import HTTPAdapter
 
-                pool = HTTPAdapter(pool_connections=4, pool_maxsize=self._config.max_concurrent_calls)
+                from providers.gcp.connections import Pool
+
+                pool = Pool(self._config)
                 session = requests.Session()
                 self._set_up(session, pool)
                 request = Request(session)
@@ -172,15 +173,10 @@ class Clients:
             return self._access
 
     def _set_up(self, session: Any, pool: Any) -> None:
-        config = self._config
         session.mount("https://", pool)
         session.mount("http://", pool)
         # A local cloud is reached directly, whatever proxy this machine uses for the world.
-        session.trust_env = config.endpoint is None
-        if config.proxy:
-            session.proxies = {"http": config.proxy, "https": config.proxy}
-        if config.ca_bundle:
-            session.verify = config.ca_bundle
+        session.trust_env = self._config.endpoint is None
 
     def _open_http(self) -> httpx.Client:
         import httpx

@@ -72,7 +72,7 @@ def single(call: Call, table: Catalogue) -> Wish:
 
 def gang(call: Call, table: Catalogue) -> Wish:
     """The instances of a bulk insert. Only exact names are taken; `minCount` must be `count`."""
-    names = tuple(call.body.get("perInstanceProperties", {}))
+    names = tuple(sorted(call.body.get("perInstanceProperties", {})))  # the order of a map says nothing
     count = int(call.body.get("count", 0))
     least = int(call.body.get("minCount", count))
     if count < 1 or len(names) != count:

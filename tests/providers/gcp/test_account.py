@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp import credentials
 from providers.gcp.adapter import GcpProvider
+from providers.gcp.connections import Pool
 from providers.vocabulary import CheckResult
 from tests.providers.gcp.bench import REGION, GceBench, account
 
@@ -248,6 +250,37 @@ def test_a_private_ca_is_trusted_where_the_settings_name_it(
     trusting.close()
     assert results["project sandbox-project"]
     assert results["price catalogue"]
+
+
+def test_the_settings_win_over_the_environment(
+    private_cloud: tuple[str, Path],
+    proxy: tuple[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A session by itself would follow the environment, whatever it is told."""
+    url, certificate = private_cloud
+    other = tmp_path / "other.pem"
+    self_signed(other, tmp_path / "other-key.pem")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with requests.Session() as session:
+        session.mount("https://", Pool(cloud(ca_bundle=str(certificate))))
+        assert session.get(url).status_code == 200
+        session.mount("http://", Pool(cloud(proxy=proxy[0])))
+        assert session.get("http://cloud.invalid/").status_code == 200
+    assert proxy[1] == ["http://cloud.invalid/"]
+
+
+def test_where_the_settings_are_silent_the_environment_holds(
+    private_cloud: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(private_cloud[1]))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with requests.Session() as session:
+        session.mount("https://", Pool(cloud()))
+        assert session.get(private_cloud[0]).status_code == 200
 
 
 def test_a_private_ca_that_is_not_named_is_not_trusted(
