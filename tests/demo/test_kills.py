@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.kills import Play, expected, trial
+from bench.kills import Moment, Play, expected, trial
 
 SEED = 20261201
 SPAN_SECONDS = 9.0
@@ -31,5 +31,5 @@ def test_killed_at_three_moments_one_job_succeeds_nothing_is_launched_twice_and_
     moments = [third * number + chance.uniform(0, third) for number in range(3)]
     with capsys.disabled():
         sys.stdout.write(f"\nseed {SEED}: kills at {', '.join(f'{one:.2f} s' for one in moments)}\n")
-    result = trial(tmp_path / "stage", moments, SHORT, expected(STEPS))
+    result = trial(tmp_path / "stage", [Moment(one) for one in moments], SHORT, expected(STEPS))
     assert result.problems == (), result.attempts
