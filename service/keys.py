@@ -7,7 +7,6 @@ with one key a line that nobody else may read. A key is 32 random bytes in base6
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -94,7 +93,7 @@ def parse_keys(texts: list[str], where: str) -> SecretKeys:
     for number, text in enumerate((text.strip() for text in texts if text.strip()), start=1):
         try:
             material = base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
-        except binascii.Error:
+        except ValueError:  # binascii.Error is one
             material = b""
         if len(material) != KEY_BYTES:
             raise UnusableKeyError(f"{where}: key {number} is not {KEY_BYTES} bytes in base64")
