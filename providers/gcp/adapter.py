@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -15,6 +14,7 @@ from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
 from providers.gcp.instances import Instances, could_not_be_read
 from providers.gcp.launch import Launcher
+from providers.gcp.observation import valid_name
 from providers.gcp.offers import Offers
 from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
@@ -29,8 +29,6 @@ from providers.vocabulary import (
     Listing,
     OfferListing,
 )
-
-_NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 
 
 class GcpProvider:
@@ -112,7 +110,7 @@ class GcpProvider:
         """All are tried; the first failure is raised then."""
         load_slim()
         for ref in refs:
-            if not (_NAME.match(ref.provider_id) and _NAME.match(ref.zone)):
+            if not (valid_name(ref.provider_id) and valid_name(ref.zone)):
                 text = f"{ref.provider_id!r} in {ref.zone!r} names no instance; nothing was deleted"
                 raise ProviderError(ErrorKind.INVALID_REQUEST, text)
         failures = [error for ref in refs if (error := self._delete(ref)) is not None]

@@ -22,7 +22,6 @@ class About(Enum):
     TYPE_IN_REGION = auto()
     TYPE = auto()  # the request as built for this type, wherever it is sent
     ZONE = auto()
-    REGION = auto()
     ACCOUNT = auto()
     SUBNET = auto()
     IMAGE = auto()

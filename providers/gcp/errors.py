@@ -163,8 +163,6 @@ def scope_of(about: About, where: Where, quota: Quota | None = None) -> Scope:
             return replace(account, instance_type=where.instance_type)
         case About.ZONE:
             return replace(account, region=where.region, zone=where.zone)
-        case About.REGION:
-            return replace(account, region=where.region)
         case About.SUBNET:
             return replace(account, region=where.region, subnet=where.subnet)
         case About.IMAGE:
@@ -211,6 +209,7 @@ def _transport_rule(error: Exception) -> Rule:
     import httpx
     import requests.exceptions as transport
     from google.auth import exceptions as auth
+    from google.protobuf.json_format import ParseError  # type: ignore[import-untyped]
 
     if isinstance(error, auth.TransportError):
         return table.NOT_SENT
@@ -220,7 +219,7 @@ def _transport_rule(error: Exception) -> Rule:
         return table.NOT_SENT
     if isinstance(error, transport.ConnectTimeout) or _never_connected(error):
         return table.NOT_SENT
-    if isinstance(error, transport.RequestException | httpx.HTTPError):
+    if isinstance(error, transport.RequestException | httpx.HTTPError | ParseError):
         return table.UNANSWERED
     return table.UNKNOWN
 

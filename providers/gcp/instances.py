@@ -12,7 +12,7 @@ from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
 from providers.gcp.machine_types import region_of
-from providers.gcp.observation import Handle, launch_of, observed, shown, tail
+from providers.gcp.observation import Handle, launch_of, observed, shown, tail, valid_name
 from providers.vocabulary import CapacityType, CloudInstance, InstanceRef, InstanceState, Listing
 
 DEPLOYMENT = "corral-deployment"
@@ -34,8 +34,12 @@ class Instances:
 
     def describe(self, refs: Sequence[InstanceRef]) -> list[CloudInstance]:
         """One for each ref, in order. What cannot be read is `unknown` and says why."""
-        found: dict[int, CloudInstance] = {}
-        places = sorted(range(len(refs)), key=lambda i: refs[i].zone)
+        found = {
+            index: CloudInstance(ref.provider_id, ref.region, ref.zone, InstanceState.ABSENT)
+            for index, ref in enumerate(refs)
+            if not valid_name(ref.provider_id)
+        }
+        places = sorted(set(range(len(refs))) - set(found), key=lambda i: refs[i].zone)
         for zone, group in groupby(places, key=lambda i: refs[i].zone):
             indexes = list(group)
             found |= zip(indexes, self._zone(zone, [refs[i] for i in indexes]), strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from providers.errors import ErrorKind, ProviderError
@@ -20,7 +19,7 @@ from providers.gcp.launch_body import (
     request_id_of,
 )
 from providers.gcp.machine_types import family_of
-from providers.gcp.observation import Handle, node_of, shown
+from providers.gcp.observation import Handle, node_of, shown, valid_name
 from providers.vocabulary import (
     CloudInstance,
     InstanceState,
@@ -30,7 +29,6 @@ from providers.vocabulary import (
 )
 
 _USER_DATA_LIMIT = 262_144  # bytes of one metadata value (Compute Engine API, `Metadata.items.value`)
-_NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 _OVER = (InstanceState.STOPPING, InstanceState.STOPPED, InstanceState.TERMINATED)
 
 
@@ -126,7 +124,7 @@ def _fault_in(request: LaunchRequest) -> str:
         return "the request was not prepared: no image or disk size"
     if request.nodes < 1:
         return f"nodes: {request.nodes}, expected 1 or more"
-    if not all(_NAME.match(name) for name in request.names()):
+    if not all(valid_name(name) for name in request.names()):
         return f"token {request.token!r} makes no valid instance name: expected 32 hex digits"
     size = len(request.user_data.encode())
     if size > _USER_DATA_LIMIT:

@@ -57,6 +57,7 @@ _WEIGHT = (
     EndReason.USER,
 )
 
+_NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
 _NODE = re.compile(r"^(?P<launch>.+)-(?P<node>\d+)$")
 _CREATES = ("insert", "bulkInsert")
 
@@ -75,6 +76,11 @@ class Handle:
 
     def __str__(self) -> str:
         return f"{self.operation}:{self.instance_type}" if self.instance_type else self.operation
+
+
+def valid_name(name: str) -> bool:
+    """Whether anything of Compute Engine can have that name (RFC 1035)."""
+    return _NAME.match(name) is not None
 
 
 def launch_of(name: str) -> str:
@@ -195,7 +201,15 @@ def _refusal(
     broken = [operation for operation in creates if failed(operation)]
     if not broken:
         return None
-    others = [op for op in operations if op.operation_type in _CREATES and failed(op) and op not in broken]
+    launch = launch_of(ref.provider_id)
+    others = [
+        op
+        for op in operations
+        if op.operation_type in _CREATES
+        and launch_of(tail(op.target_link)) == launch
+        and failed(op)
+        and op not in broken
+    ]
     handle = Handle.parse(ref.operation) if ref.operation else None
     instance_type = handle.instance_type if handle else None
     where = Where(

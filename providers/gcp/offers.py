@@ -16,6 +16,7 @@ from providers.gcp.errors import Where
 from providers.gcp.instances import partial_success, unreachable
 from providers.gcp.machine_types import capacity_types, instance_types, machine_filter, region_of
 from providers.gcp.observation import tail
+from providers.gcp.preparation import subnet_url
 from providers.gcp.price_feed import PriceFeed, Reading
 from providers.gcp.price_list import AS_OF, list_price
 from providers.vocabulary import CapacityType, InstanceType, Offer, OfferKey, OfferListing
@@ -41,6 +42,7 @@ class Offers:
         self._calls = calls
         self._feed = feed
         self._config = config
+        self._project = str(config.project)
         self._lock = threading.Lock()
         self._catalogue = Catalogue()
         self._next = 0.0
@@ -53,7 +55,8 @@ class Offers:
             raise ProviderError(ErrorKind.INVALID_REQUEST, text)
         catalogue = self._read_catalogue()
         reading = self._feed.read()
-        subnet = settings.subnets[0] if len(settings.subnets) == 1 else None
+        subnets = [subnet_url(self._project, region, name) for name in settings.subnets]
+        subnet = subnets[0] if len(subnets) == 1 else None
         offers = [
             self._offer(region, zone, size, capacity_type, reading, subnet)
             for zone, sizes in sorted(catalogue.zones.items())

@@ -10,6 +10,7 @@ import pytest
 import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
+from google.protobuf.json_format import ParseError  # type: ignore[import-untyped]
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError
 
 from providers.errors import ErrorKind as K
@@ -448,6 +449,7 @@ def test_a_refused_call_says_what_went_wrong_and_for_which_offers(
             requests.exceptions.ConnectionError(ProtocolError("Connection aborted.", OSError(104))),
         ),
         (K.TRANSIENT, requests.exceptions.ChunkedEncodingError("broken off")),
+        (K.TRANSIENT, ParseError("a page of HTML with status 200")),
         (K.UNKNOWN, RuntimeError("never thought of")),
     ],
 )

@@ -125,7 +125,9 @@ def test_the_one_subnetwork_of_a_region_stands_in_its_offers(bench: GceBench) ->
     provider = GcpProvider(
         account(bench.gce.url, regions={REGION: {"subnets": ["training"]}}), bench.gce.clock
     )
-    assert {o.subnet for o in provider.offers(REGION).offers} == {"training"}
+    assert {o.subnet for o in provider.offers(REGION).offers} == {
+        f"projects/sandbox-project/regions/{REGION}/subnetworks/training"
+    }
     provider.close()
 
 

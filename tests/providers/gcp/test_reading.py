@@ -94,6 +94,25 @@ def test_order_is_kept_across_zones_and_repeats(bench: GceBench) -> None:
     assert [i.provider_id for i in bench.provider.describe(refs)] == [ref.provider_id for ref in refs]
 
 
+def test_two_refusals_in_one_zone_are_not_mixed_up(bench: GceBench) -> None:
+    first, second = asked(bench, "one"), asked(bench, "two", ON_DEMAND)
+    bench.exhaust(first.offer)
+    bench.limit_quota(second.offer, 0)
+    refs = [ref for wanted in (first, second) for ref in refs_of(wanted, bench.provider.launch(wanted))]
+    settle(bench)
+    errors = [i.error for i in bench.provider.describe(refs)]
+    kinds = [error.kind for error in errors if isinstance(error, ProviderError)]
+    assert kinds == [ErrorKind.CAPACITY, ErrorKind.QUOTA]
+
+
+@pytest.mark.parametrize("name", ["", "*", "x|corral-.*", 'a")', "../x"])
+def test_LIF_13_what_can_be_no_name_is_absent_and_not_looked_for(bench: GceBench, name: str) -> None:
+    ref = running(bench)
+    before = bench.gce.calls()
+    assert bench.provider.describe([replace(ref, provider_id=name)] * 5)[0].state is InstanceState.ABSENT
+    assert bench.gce.calls() == before
+
+
 # Ends
 
 
