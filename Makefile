@@ -8,6 +8,11 @@ BIN    := $(VENV)/bin
 export UV_PYTHON := $(CURDIR)/$(VENV)/bin/python
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
+# A user without a home directory of their own (a service account, CI) keeps the downloads here.
+ifneq ($(shell test -w "$$HOME" && echo yes),yes)
+export UV_CACHE_DIR  := $(CURDIR)/$(TOOLS)/cache
+export PIP_CACHE_DIR := $(CURDIR)/$(TOOLS)/cache/pip
+endif
 
 .PHONY: help install lock demo kills docker-check test lint format types check clean
 
