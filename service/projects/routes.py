@@ -44,7 +44,7 @@ class NewToken(_Body):
     duration such as `90d`, or seconds; left out: until it is revoked.
     """
 
-    name: str = Field(min_length=1, max_length=64, pattern=r"^[^\n\r\0]+$")
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[^\n\r\x00]+$")
     role: Role = Role.MEMBER
     project: ProjectName | None = None
     expires_in: str | int | None = None
