@@ -33,3 +33,4 @@ def test_killed_at_three_moments_one_job_succeeds_nothing_is_launched_twice_and_
         sys.stdout.write(f"\nseed {SEED}: kills at {', '.join(f'{one:.2f} s' for one in moments)}\n")
     result = trial(tmp_path / "stage", [Moment(one) for one in moments], SHORT, expected(STEPS))
     assert result.problems == (), result.attempts
+    assert [one.split()[1] for one in result.attempts] == ["refused", "preempted", "succeeded"]
