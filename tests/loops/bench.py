@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -78,7 +78,9 @@ class Bench:
         metadata.create_all(self.database.engine)
         self.database.write(self._found)
         self.ctx = self._context()
-        self._steps: dict[str, Step] = steps()
+        self._heartbeat = timedelta(seconds=15)
+        self._agents_at = clock.now()
+        self._begin()
         self.turn()  # the market is known before the first job comes
 
     def restart(self) -> None:
@@ -88,7 +90,12 @@ class Bench:
         self.database = Database(self._url)
         self._incarnation += 1
         self.ctx = self._context()
-        self._steps = steps()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps: dict[str, Step] = steps()
+        self._due: dict[str, datetime | None] = {}
+        self.wakes: set[str] = set(self._steps)
 
     def submit_job(self, name: str = "train", **fields: Any) -> str:
         """A job that wants one node with eight H100, unless the fields say otherwise."""
@@ -111,24 +118,38 @@ class Bench:
             wake_at=now,
         )
         self.database.write(lambda session: session.add(job))
+        self.ctx.wake("scheduler")
         return job.id
 
-    def turn(self, times: int = 1) -> None:
-        """Each loop once, then every call that they submitted, `times` times over."""
-        for _ in range(times):
-            for step in self._steps.values():
-                step(self.ctx)
+    def turn(self) -> None:
+        """At this moment: run every loop that is due or was woken, and every call, until all is quiet."""
+        for _ in range(200):
+            ready = [name for name in self._steps if name in self.wakes or self._is_due(name)]
+            if not ready and not self.calls:
+                return
+            for name in ready:
+                self.wakes.discard(name)
+                self._due[name] = self._steps[name](self.ctx)
             while self.calls:
                 self.calls.popleft()()
+        raise AssertionError(f"the loops do not come to rest: {self.wakes} {self._due}")
 
-    def pass_time(self, seconds: float, *, every: float = 5) -> None:
-        """Let time pass with the loops turning and the agents speaking."""
-        left = seconds
-        while left > 0:
-            self.clock.advance(min(every, left))
-            left -= every
-            self.turn(2)
-            self.agents()
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass: from one moment at which something is due to the next, the agents speaking."""
+        end = self.clock.now() + timedelta(seconds=seconds)
+        while (now := self.clock.now()) < end:
+            dues = [due for due in self._due.values() if due is not None and due > now]
+            until = min([*dues, now + self._heartbeat, end])
+            self.clock.advance((until - now).total_seconds())
+            self.turn()
+            if self.clock.now() >= self._agents_at:
+                self._agents_at = self.clock.now() + self._heartbeat
+                self.agents()
+                self.turn()
+
+    def _is_due(self, name: str) -> bool:
+        due = self._due.get(name)
+        return due is not None and due <= self.clock.now()
 
     def agents(self) -> None:
         """Every instance that runs in a cloud has an agent that does as it is told."""
@@ -163,6 +184,7 @@ class Bench:
         code = claim_code(self.ctx.deployment_key, attempt.id)
         said = Hello(code, instance.provider_id or "", "boot-1", "0.1.0", "10.0.0.1", {})
         self.database.write(lambda session: hello(session, self.ctx, said))
+        self.ctx.wake("lifecycle")
 
     def beat(self, instance: Instance, state: AgentState) -> Answer:
         return self._report(instance, reports.heartbeat, state=state, gpus=[])  # type: ignore[no-any-return]
@@ -205,6 +227,8 @@ class Bench:
     def cancel(self, job_id: str) -> None:
         """What the API does when someone cancels a job."""
         self.database.write(lambda session: cancel_job(session, job_id, by="test", now=self.clock.now()))
+        for loop in ("lifecycle", "launcher"):
+            self.ctx.wake(loop)
 
     def die_at_commit(self, number: int) -> None:
         """The process is killed right after its `number`th commit from now."""
@@ -253,7 +277,6 @@ class Bench:
         return next((m for m in cloud.created if m.provider_id == instance.provider_id), None)
 
     def _context(self) -> Context:
-        self.wakes: list[str] = []
         return Context(
             clock=self.clock,
             chance=Random(self._seed + self._incarnation),
@@ -264,7 +287,7 @@ class Bench:
             service_url="http://127.0.0.1:1",
             store=self.store,
             submit=self._submit,
-            wake=self.wakes.append,
+            wake=lambda name: self.wakes.add(name),
             owner=f"process-{self._incarnation}",
             providers={
                 ("memory", name): MemoryProvider(name, [f"{name}-1"], self.clock, cloud)

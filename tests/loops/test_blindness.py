@@ -25,7 +25,7 @@ def silent_time(bench: Bench, seconds: float) -> None:
     """Time passes and the clouds are asked, but no agent gets through."""
     for _ in range(int(seconds / 10)):
         bench.clock.advance(10)
-        bench.turn(2)
+        bench.turn()
 
 
 @pytest.mark.parametrize("minutes", [0.25, 1, 5, 29])
@@ -38,7 +38,7 @@ def test_AGE_01_a_healthy_job_survives_our_own_blindness(bench: Bench, minutes: 
     assert node.reachable is (minutes < 1)
     assert bench.job(job_id).state is JobState.RUNNING
     bench.agents()
-    bench.turn(2)
+    bench.turn()
     assert bench.live_attempt(job_id).id == attempt.id
     assert bench.nodes(attempt)[0].reachable
 
@@ -113,7 +113,7 @@ def test_an_orphan_whose_agent_speaks_is_quarantined_and_told_of(bench: Bench) -
     provider_id = stranger(bench)
     for _ in range(200):
         bench.clock.advance(10)
-        bench.turn(1)
+        bench.turn()
         code = claim_code(bench.ctx.deployment_key, "a-unknown")
         said = Hello(code, provider_id, "boot", "0.1.0", None, {})
         with pytest.raises(Problem) as refused:

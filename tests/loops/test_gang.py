@@ -15,18 +15,18 @@ TWO: dict[str, Any] = {"resources": {"gpu": {"name": ["H100"], "count": 8}, "nod
 
 def test_a_gang_starts_when_all_nodes_are_ready_and_knows_its_ranks(bench: Bench) -> None:
     job_id = bench.submit_job(**TWO)
-    bench.turn(3)
+    bench.turn()
     bench.clock.advance(40)
-    bench.turn(2)
+    bench.turn()
     first, second = bench.nodes(bench.live_attempt(job_id))
     assert (first.node, second.node) == (0, 1)
     bench.hello(first)
     bench.beat(first, AgentState.READY)
-    bench.turn(2)
+    bench.turn()
     assert bench.beat(first, AgentState.READY).directive == "wait"
     bench.hello(second)
     bench.beat(second, AgentState.READY)
-    bench.turn(2)
+    bench.turn()
     answers = [bench.beat(node, AgentState.READY) for node in (first, second)]
     assert [a.directive for a in answers] == ["start", "start"]
     assert answers[0].node_ips == answers[1].node_ips
@@ -51,7 +51,7 @@ def test_a_notice_for_one_node_drains_all(bench: Bench) -> None:
     bench.run_until(job_id, JobState.RUNNING)
     first, second = bench.nodes(bench.live_attempt(job_id))
     bench.notice(second, 120)
-    bench.turn(2)
+    bench.turn()
     for node in (first, second):
         assert bench.beat(node, AgentState.RUNNING).directive == "drain"
 
@@ -61,7 +61,7 @@ def test_the_first_node_that_fails_fails_the_job_and_is_named(bench: Bench) -> N
     bench.run_until(job_id, JobState.RUNNING)
     first, second = bench.nodes(bench.live_attempt(job_id))
     bench.exit(second, 137)
-    bench.turn(2)
+    bench.turn()
     assert bench.job(job_id).state is JobState.FAILED
     assert "rank 1" in (bench.job(job_id).detail or "")
     bench.pass_time(120)
@@ -71,13 +71,13 @@ def test_the_first_node_that_fails_fails_the_job_and_is_named(bench: Bench) -> N
 
 def test_a_gang_that_is_not_ready_in_time_is_given_up(bench: Bench) -> None:
     job_id = bench.submit_job(**TWO, retry={"boot_failed": 0})
-    bench.turn(3)
+    bench.turn()
     bench.clock.advance(40)
-    bench.turn(2)
+    bench.turn()
     bench.hello(bench.nodes(bench.live_attempt(job_id))[0])
     for _ in range(70):
         bench.clock.advance(10)
-        bench.turn(1)
+        bench.turn()
     job = bench.job(job_id)
     assert (job.state, job.reason) == (JobState.FAILED, "boot_failed")
     assert "rank 1 never spoke" in (job.detail or "")
@@ -86,6 +86,6 @@ def test_a_gang_that_is_not_ready_in_time_is_given_up(bench: Bench) -> None:
 def test_all_nodes_or_none(make_bench: MakeBench, clock: FakeClock) -> None:
     bench = make_bench(aws=cloud(clock, offer("aws", 10.0), capacity=1), gcp=cloud(clock, offer("gcp", 11.0)))
     job_id = bench.submit_job(**TWO)
-    bench.turn(3)
+    bench.turn()
     assert bench.live_attempt(job_id).account == "gcp"
     assert bench.clouds["aws"].created == []

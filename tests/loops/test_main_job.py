@@ -30,7 +30,7 @@ def test_when_the_cheapest_is_out_of_stock_the_next_is_tried_at_once(
     empty = cloud(clock, offer("aws", 10.0), capacity=0)
     bench = make_bench(aws=empty, gcp=cloud(clock, offer("gcp", 11.0)))
     job_id = bench.submit_job()
-    bench.turn(3)
+    bench.turn()
     first, second = bench.attempts(job_id)
     assert (first.account, first.reason, first.error_kind) == ("aws", "refused", "capacity")
     assert (second.account, second.state) == ("gcp", AttemptState.BOOTING)

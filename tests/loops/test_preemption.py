@@ -16,7 +16,7 @@ def test_on_notice_a_replacement_boots_elsewhere_before_the_old_instance_dies(be
     bench.run_until(job_id, JobState.RUNNING)
     node = preempt(bench, job_id, notice=120)
     bench.notice(node, 120)
-    bench.turn(3)
+    bench.turn()
     old, new = bench.attempts(job_id)
     assert old.state is AttemptState.DRAINING
     assert new.state is AttemptState.BOOTING
@@ -34,18 +34,18 @@ def test_the_replacement_starts_only_when_the_old_attempt_is_silent(bench: Bench
     bench.run_until(job_id, JobState.RUNNING)
     node = preempt(bench, job_id, notice=120)
     bench.notice(node, 120)
-    bench.turn(3)
+    bench.turn()
     bench.clock.advance(40)
-    bench.turn(3)
+    bench.turn()
     new = bench.live_attempts(job_id)[-1]
     (fresh,) = bench.nodes(new)
     bench.hello(fresh)
     answer = bench.beat(fresh, AgentState.READY)
-    bench.turn(2)
+    bench.turn()
     assert answer.directive == "wait"
     assert bench.beat(fresh, AgentState.READY).directive == "wait", "the old one may still write"
     bench.exit(node, None, "preempted")
-    bench.turn(2)
+    bench.turn()
     assert bench.beat(fresh, AgentState.READY).directive == "start"
 
 
@@ -54,14 +54,14 @@ def test_an_old_epoch_is_refused_once_the_new_attempt_may_write(bench: Bench) ->
     bench.run_until(job_id, JobState.RUNNING)
     node = preempt(bench, job_id, notice=60)
     bench.notice(node, 60)
-    bench.turn(3)
+    bench.turn()
     bench.clock.advance(45)
-    bench.turn(3)
+    bench.turn()
     (fresh,) = bench.nodes(bench.live_attempts(job_id)[-1])
     bench.hello(fresh)
     bench.beat(fresh, AgentState.READY)
     bench.clock.advance(16)
-    bench.turn(3)
+    bench.turn()
     assert bench.beat(fresh, AgentState.READY).directive == "start", "the notice's time has passed"
     with pytest.raises(Problem) as refused:
         bench.exit(node, 0)
@@ -90,7 +90,7 @@ def test_a_cancelled_job_stops_and_is_billed_no_longer(bench: Bench) -> None:
 def test_cancelling_before_the_launch_answer_ends_what_the_launch_made(bench: Bench) -> None:
     job_id = bench.submit_job()
     bench.clouds["aws"].drop_reply()
-    bench.turn(1)
+    bench.turn()
     assert bench.live_attempt(job_id).state is AttemptState.LAUNCHING
     bench.cancel(job_id)
     bench.run_until(job_id, JobState.CANCELLED, within=1200)

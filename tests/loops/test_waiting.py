@@ -33,7 +33,7 @@ def launches(bench: Bench, account: str) -> list[datetime]:
 
 def test_out_of_stock_everywhere_the_job_waits_and_explains_each_candidate(dry: Bench) -> None:
     job_id = dry.submit_job()
-    dry.turn(4)
+    dry.turn()
     job, now = dry.job(job_id), dry.clock.now()
     assert job.state is JobState.QUEUED
     market = dry.database.read(lambda session: snapshot(session, now))
@@ -64,24 +64,24 @@ def test_however_many_jobs_wait_one_create_is_sent_per_scope_and_lifetime(dry: B
 
 def test_a_job_starts_within_two_seconds_of_the_end_of_its_block(dry: Bench) -> None:
     job_id = dry.submit_job()
-    dry.turn(4)
+    dry.turn()
     dry.clouds["aws"].set_capacity(offer("aws", 10.0).key, 1)
     while not dry.live_attempts(job_id):
         dry.clock.advance(1)
-        dry.turn(1)
+        dry.turn()
     waited = dry.live_attempt(job_id).planned_at - dry.job(job_id).submitted_at
     assert timedelta(minutes=3) <= waited <= timedelta(minutes=3.3, seconds=2)
 
 
 def test_a_success_in_the_same_scope_starts_the_others_at_once(dry: Bench) -> None:
     jobs = [dry.submit_job(f"job-{n}") for n in range(6)]
-    dry.turn(4)
+    dry.turn()
     dry.clouds["aws"].set_capacity(offer("aws", 10.0).key, None)
     while not any(dry.live_attempts(job_id) for job_id in jobs):
         dry.clock.advance(1)
-        dry.turn(1)
+        dry.turn()
     before = dry.clock.now()
-    dry.turn(10)
+    dry.turn()
     assert all(dry.live_attempts(job_id) for job_id in jobs)
     assert dry.clock.now() - before <= timedelta(seconds=2)
 
@@ -92,14 +92,14 @@ def test_many_jobs_at_once_do_not_storm_a_zone_that_turns_out_empty(
     bench = make_bench(aws=cloud(clock, offer("aws", 10.0), capacity=0))
     for n in range(50):
         bench.submit_job(f"job-{n}")
-    bench.turn(5)
+    bench.turn()
     assert len(launches(bench, "aws")) == 1
 
 
 def test_many_jobs_at_once_all_start_where_there_is_stock(make_bench: MakeBench, clock: FakeClock) -> None:
     bench = make_bench(aws=cloud(clock, offer("aws", 10.0)))
     jobs = [bench.submit_job(f"job-{n}") for n in range(50)]
-    bench.turn(8)
+    bench.turn()
     assert all(bench.live_attempt(job_id).state is AttemptState.BOOTING for job_id in jobs)
 
 
@@ -109,7 +109,7 @@ def test_freed_capacity_goes_by_priority_then_age(dry: Bench) -> None:
         plain.append(dry.submit_job(f"plain-{n}"))
         dry.clock.advance(1)
     urgent = dry.submit_job("urgent", priority=10)
-    dry.turn(4)
+    dry.turn()
     for one in ("aws", "gcp"):
         dry.clouds[one].set_capacity(offer(one, 1.0).key, 1)
     dry.pass_time(400)
@@ -120,7 +120,7 @@ def test_freed_capacity_goes_by_priority_then_age(dry: Bench) -> None:
 def test_a_job_that_cannot_be_placed_holds_up_nobody(bench: Bench) -> None:
     bench.submit_job("huge", priority=100, resources={"gpu": {"name": ["H100"], "count": 16}})
     small = bench.submit_job("small")
-    bench.turn(3)
+    bench.turn()
     assert bench.live_attempt(small).state is AttemptState.BOOTING
 
 
@@ -133,7 +133,7 @@ def test_spot_wait_is_kept_and_then_on_demand_is_taken(make_bench: MakeBench, cl
     patient = bench.submit_job("patient", spot={"use": "auto", "wait_seconds": 900})
     only = bench.submit_job("only", spot={"use": "only"})
     never = bench.submit_job("never", spot={"use": "never"})
-    bench.turn(4)
+    bench.turn()
     assert bench.live_attempt(never).capacity_type is CapacityType.ON_DEMAND
     bench.pass_time(890)
     assert not bench.live_attempts(patient)
@@ -145,7 +145,7 @@ def test_spot_wait_is_kept_and_then_on_demand_is_taken(make_bench: MakeBench, cl
 def test_allow_and_deny_are_kept(bench: Bench) -> None:
     denied = bench.submit_job("denied", deny=["memory/aws-1"])
     allowed = bench.submit_job("allowed", allow=["memory/azure-1"])
-    bench.turn(3)
+    bench.turn()
     assert bench.live_attempt(denied).account == "gcp"
     assert bench.live_attempt(allowed).account == "azure"
 
@@ -159,9 +159,9 @@ def test_a_misspelt_image_keeps_nobody_else_waiting(bench: Bench) -> None:
     )
     bench.clouds["aws"].fail("prepare", missing, times=1)
     wrong = bench.submit_job("wrong", image="ami-typo")
-    bench.turn(3)
+    bench.turn()
     right = bench.submit_job("right")
-    bench.turn(3)
+    bench.turn()
     assert [a.account for a in bench.attempts(wrong)] == ["aws", "gcp"]
     assert bench.live_attempt(right).account == "aws"
 
