@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.environment import script
+from agent.environment import script_in_container
 from agent.failure import JobError, disk_full
 from agent.protocol import ExitReason
 from agent.stages import Command, Exit
@@ -78,7 +78,7 @@ class Container:
             else:
                 argv += ["--env", name]
                 environment[name] = value
-        argv += ["--entrypoint", "/bin/sh", self._image_for(stage), "-e", "-c", script(text)]
+        argv += ["--entrypoint", "/bin/sh", self._image_for(stage), "-e", "-c", script_in_container(text)]
         return Command(argv, environment, self.work, secrets)
 
     def keep(self) -> None:

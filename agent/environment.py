@@ -11,8 +11,8 @@ from agent.paths import Paths
 from agent.protocol import Assignment
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TZ")
-# Signals of the end reach the whole process group. The shell stays until the command it waits for has
-# written its checkpoint, and does not go on to the next line of the script.
+# A container ends with its first process, whatever else still writes a checkpoint in it. So the shell stays
+# until the command it waits for has ended, and does not go on to the next line of the script.
 _PREAMBLE = "trap 'exit 143' TERM\n"
 
 
@@ -60,6 +60,6 @@ def shell() -> list[str]:
     return ["/bin/bash" if Path("/bin/bash").exists() else "/bin/sh", "-e"]
 
 
-def script(text: str) -> str:
-    """A script of the job's, so that its shell waits for the command that handles SIGTERM."""
+def script_in_container(text: str) -> str:
+    """A script of the job's, so that its shell outlives the command that handles SIGTERM."""
     return _PREAMBLE + text

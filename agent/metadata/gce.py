@@ -36,11 +36,7 @@ class GceWatcher:
         path = f"{_BASE}/preempted"
         if self._etag:
             path += f"?wait_for_change=true&timeout_sec={_WAIT_SECONDS}&last_etag={self._etag}"
-        try:
-            reply = self._get(path, timeout=_WAIT_SECONDS + 5.0)
-        except MetadataError:
-            self._etag = ""  # start again with a plain read
-            raise
+        reply = self._get(path, timeout=_WAIT_SECONDS + 5.0)
         self._etag = reply.headers.get("etag", "")
         if reply.body.strip().upper() != "TRUE" or self._told:
             return None

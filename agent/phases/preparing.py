@@ -69,7 +69,7 @@ def job_command(agent: Agent, stage: str, text: str, variables: dict[str, str]) 
     if agent.container:
         return agent.container.command(stage, text, variables, secrets)
     everything = {**environment.base(agent.paths, os.environ), **variables}
-    argv = [*environment.shell(), "-c", environment.script(text)]
+    argv = [*environment.shell(), "-c", text]
     return Command(argv, everything, agent.paths.work, secrets)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.checkpoints.manifest import file_key
 from agent.checkpoints.objects import MissingError, Objects, StoreError, forget_inherited_credentials
 from agent.checkpoints.store import (
     CancelledError,
@@ -159,6 +160,7 @@ def test_AGE_07_upload_cut_at_every_point_leaves_the_newest_whole_checkpoint(tmp
             pass
         name, step, warnings = restore(store(url, epoch=2), tmp_path / f"back-{point}")
         assert (name, step) in (("step-2", 2), ("step-3", 3)), point
+        assert _looks_whole_but_is_not(url) == []
         assert warnings == []
         seen.add(step)
         # The next attempt goes on as if nothing had happened, and clears away what was cut off.
@@ -419,6 +421,17 @@ def test_AGE_10_credentials_of_the_image_are_forgotten() -> None:
     names = forget_inherited_credentials(environment)
     assert sorted(names) == ["AWS_ACCESS_KEY_ID", "AZURE_CLIENT_ID", "GOOGLE_APPLICATION_CREDENTIALS"]
     assert environment == {"PATH": "/bin"}
+
+
+def _looks_whole_but_is_not(url: str) -> list[str]:
+    """Names of checkpoints that a restore would try, and whose content is not all there."""
+    there = set(Objects(url, {}).list(PREFIX))
+    return [
+        stored.name
+        for stored in store(url).catalogue()
+        for part in stored.parts.values()
+        if stored.whole and not {file_key(PREFIX, part.name, 0, file.path) for file in part.files} <= there
+    ]
 
 
 class _Usage:

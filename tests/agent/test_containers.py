@@ -10,7 +10,8 @@ from tests.agent.machine import Machine
 from tests.agent.service import Service, wait_for
 
 # Knows: info, pull, image inspect, run, commit, rm. An image is a file in $STATE; `run` starts the command
-# after the image with the variables named by --env, as a child, like the real client with its container.
+# after the image with the variables named by --env. When that ends, all that is left of it is killed, as in a
+# container.
 RUNTIME = r"""#!/bin/bash
 STATE=@STATE@
 echo "$*" >> $STATE/calls
@@ -39,7 +40,14 @@ case "$1" in
     echo "image $1"
     shift
     cd "$work"
-    exec env -i PATH="$PATH" "${pass[@]}" "$entry" "$@" ;;
+    trap : TERM
+    env -i PATH="$PATH" "${pass[@]}" "$entry" "$@" &
+    main=$!
+    while :; do wait $main; code=$?; kill -0 $main 2> /dev/null || break; done
+    for stat in /proc/[0-9]*/stat; do
+      read -r pid _ _ _ group _ < $stat && [ "$group" = $$ ] && [ "$pid" != $$ ] && kill -KILL $pid
+    done 2> /dev/null
+    exit $code ;;
 esac
 """
 
@@ -128,6 +136,19 @@ def test_variables_and_secrets_reach_the_job_and_no_secret_is_on_a_command_line(
     assert "s3cr3t-value" not in calls
     assert f"--volume {machine.root}/checkpoints:/checkpoints" in calls
     assert "--network host" in calls
+
+
+def test_command_inside_gets_its_grace_and_the_next_line_is_not_run(
+    machine: Machine, service: Service, state: Path
+) -> None:
+    trainer = 'trap "sleep 0.1; echo saved; exit 0" TERM; echo up; while :; do sleep 0.01; done'
+    service.assignment["run"] = f"sh -c '{trainer}'\necho next line"
+    machine.start()
+    wait_for(lambda: "up" in service.log_text(), "the job")
+    service.directive = {"directive": "drain", "grace_seconds": 60, "reason": "notice"}
+    assert service.wait_exit()["reason"] == "preempted"
+    assert "saved" in service.log_text()
+    assert "next line" not in service.log_text()
 
 
 def test_stopping_reaches_the_job_inside_and_the_container_is_removed(

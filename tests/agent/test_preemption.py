@@ -168,6 +168,21 @@ def test_notice_for_another_node_drains_this_one_too(machine: Machine, service: 
     assert "notice for rank 1" in said["detail"]
 
 
+def test_trainer_in_the_background_gets_its_grace_though_the_shell_is_gone(
+    machine: Machine, service: Service, store: Path
+) -> None:
+    """`wait` returns as soon as the shell is told; what it waited for still writes."""
+    service.assignment["run"] = (
+        "d=$CORRAL_CHECKPOINT_DIR\n"
+        "(trap 'sleep 0.1; mkdir $d/.a; touch $d/.a/x; mv $d/.a $d/a; exit' TERM;"
+        " echo trains; while :; do sleep 0.01; done) &\nwait"
+    )
+    machine.start()
+    wait_for(lambda: "trains" in service.log_text(), "the job")
+    service.directive = {"directive": "drain", "grace_seconds": 25, "reason": "notice for rank 1"}
+    assert service.wait_exit()["checkpoint"] == "a"
+
+
 def test_service_that_is_away_does_not_delay_the_last_checkpoint(
     machine: Machine, service: Service, metadata: Metadata, store: Path
 ) -> None:
@@ -220,11 +235,12 @@ def test_PRE_02_machine_that_is_switched_off_without_a_notice_still_checkpoints(
 def test_PRE_02_job_that_the_same_shutdown_ends_first_has_not_failed(
     machine: Machine, service: Service
 ) -> None:
-    machine.speed(20)
+    machine.speed(5)
     service.assignment["run"] = "echo runs; sleep 10000"
     machine.start()
     wait_for(lambda: "runs" in service.log_text(), "the job")
     machine.terminate_job()
+    machine.sleep(0.7)
     machine.signal(signal.SIGTERM)
     assert service.wait_exit()["reason"] == "preempted"
 
