@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,6 +16,9 @@ from service.api.state import CurrentApi
 from service.events.model import Event
 from service.jobs.model import Job
 from service.jobs.repository import find_job
+from service.keys import SecretKeys
+from service.projects.masking import NOTHING, redactors_of
+from service.projects.redaction import Redactor
 from service.projects.repository import names_by_id, scope_of
 
 router = APIRouter(tags=["events"])
@@ -35,7 +39,7 @@ async def job_events(
     def find(session: Session) -> tuple[list[dict[str, Any]], str | None]:
         found = find_job(session, caller, job_id)["id"]
         statement = select(_EVENT).where(_EVENT.c.job_id == found)
-        return _read(session, statement, limit, cursor, newest_first=False)
+        return _read(session, api.ctx.secret_keys, statement, limit, cursor, newest_first=False)
 
     return page(*await api.read(find))
 
@@ -66,22 +70,45 @@ async def events(
             statement = statement.where(_EVENT.c.kind == kind)
         if subject is not None:
             statement = statement.where(_EVENT.c.subject == subject)
-        return _read(session, statement, limit, cursor, newest_first=not oldest_first)
+        return _read(session, api.ctx.secret_keys, statement, limit, cursor, newest_first=not oldest_first)
 
     return page(*await api.read(find))
 
 
 def _read(
-    session: Session, statement: Any, limit: int, cursor: str | None, *, newest_first: bool
+    session: Session,
+    keys: SecretKeys | None,
+    statement: Any,
+    limit: int,
+    cursor: str | None,
+    *,
+    newest_first: bool,
 ) -> tuple[list[dict[str, Any]], str | None]:
     key = decode_cursor(cursor, (int,))[0] if cursor else None
     if key is not None:
         statement = statement.where(_EVENT.c.id < key if newest_first else _EVENT.c.id > key)
     order = _EVENT.c.id.desc() if newest_first else _EVENT.c.id
     rows = session.connection().execute(statement.order_by(order).limit(limit + 1)).mappings().all()
-    names = names_by_id(session)
-    items = [
-        {**{name: row[name] for name in _FIELDS}, "project": names.get(row["project_id"] or "")}
-        for row in rows[:limit]
-    ]
+    owners = _owners(session, rows[:limit])
+    names, redactors = names_by_id(session), redactors_of(session, keys, owners.values())
+    items = [_shown(row, names, redactors.get(owners[row["id"]] or "", NOTHING)) for row in rows[:limit]]
     return items, encode_cursor(rows[limit - 1]["id"]) if len(rows) > limit else None
+
+
+def _owners(session: Session, rows: Sequence[Any]) -> dict[int, str | None]:
+    """The project of each event: its own, or its job's."""
+    jobs = {row["job_id"] for row in rows if row["project_id"] is None and row["job_id"] is not None}
+    by_job: dict[str, str] = {}
+    if jobs:
+        of_jobs: Any = select(col(Job.id), col(Job.project_id)).where(col(Job.id).in_(jobs))
+        by_job = dict(session.connection().execute(of_jobs).all())
+    return {row["id"]: row["project_id"] or by_job.get(row["job_id"] or "") for row in rows}
+
+
+def _shown(row: Any, names: dict[str, str], redactor: Redactor) -> dict[str, Any]:
+    return {
+        **{name: row[name] for name in _FIELDS},
+        "message": redactor.redact(row["message"]),
+        "data": redactor.redact_all(row["data"]),
+        "project": names.get(row["project_id"] or ""),
+    }

@@ -19,7 +19,7 @@ Reader = Callable[["Draft", Any, str], None]
 
 # What a pattern means, for people; by canonical path.
 _PATTERNS = {
-    "name": "is lower-case letters, digits and . _ -, at most 64, beginning and ending with a letter or digit",
+    "name": "is at most 64 lower-case letters, digits and . _ -, beginning and ending with a letter or digit",
     "env": "is named by letters, digits and _, not beginning with a digit",
     "secrets": "is named by letters, digits and _, not beginning with a digit",
     "checkpoint.path": "is an absolute path on one line",

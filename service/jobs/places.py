@@ -31,7 +31,7 @@ def place(text: str) -> str:
         raise ValueError(f"{text!r} has too many parts; write cloud/region/zone")
     if cloud == "aws" and len(below) == 2 and not _EC2_ZONE_ID.search(below[1]):
         raise ValueError(
-            f"{below[1]!r} is a zone's name, which differs between accounts; write its id, for example use1-az4"
+            f"{below[1]!r} is a zone's name, which accounts share out differently; write its id: use1-az4"
         )
     return "/".join([cloud, *(canonical_region(cloud, region) for region in below[:1]), *below[1:]])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -28,7 +29,9 @@ from service.jobs.shown import job_detail, job_summary
 from service.jobs.spec import JobSpec
 from service.jobs.submission import MAX_KEY, Submitted, check, submit, warnings
 from service.jobs.view import policy_job, view
+from service.keys import SecretKeys
 from service.money import from_micros
+from service.projects.masking import redactor_of, redactors_of
 from service.projects.model import Project
 from service.projects.repository import chosen, names_by_id, scope_of
 from service.projects.tokens import Caller
@@ -87,7 +90,7 @@ async def submit_job(
     if submitted.new:
         shown = job_detail(submitted.row, owner.name, 0.0, None, api.ctx.now())
     else:
-        shown = await api.read(lambda session: _detail(session, caller, submitted.row["id"], api.ctx.now()))
+        shown = await api.read(lambda session: _detail(session, api, caller, submitted.row["id"]))
     headers = {"Location": f"/v1/jobs/{submitted.row['id']}"}
     return json_response({**shown, "warnings": told}, 201 if submitted.new else 200, headers)
 
@@ -161,6 +164,7 @@ async def get_jobs(
         )
         rows = rows[:limit]
         ids = [row["id"] for row in rows]
+        rows = _masked(session, api.ctx.secret_keys, rows)
         names, costs, offers = names_by_id(session), costs_usd(session, ids, now), live_offers(session, ids)
         return [
             job_summary(row, names.get(row["project_id"]), costs[row["id"]], offers.get(row["id"]), now)
@@ -185,7 +189,7 @@ async def cancel(api: CurrentApi, caller: CurrentCaller, job_id: str) -> Respons
     found = await api.write(write)
     for loop in ("lifecycle", "launcher"):
         api.ctx.wake(loop)
-    return json_response(await api.read(lambda session: _detail(session, caller, found, now)))
+    return json_response(await api.read(lambda session: _detail(session, api, caller, found)))
 
 
 @router.get("/jobs/{job_id}:explain", summary="Why a job is where it is")
@@ -199,7 +203,7 @@ async def explain(
     now = api.ctx.now()
 
     def find(session: Session) -> dict[str, Any]:
-        row = find_job(session, caller, job_id)
+        (row,) = _masked(session, api.ctx.secret_keys, [find_job(session, caller, job_id)])
         job = Job.model_construct(**row)
         found = market.candidates(session, api.ctx.settings, job, policy_job(job), now)
         nodes = row["spec"]["resources"]["nodes"]
@@ -225,12 +229,16 @@ async def attempts(api: CurrentApi, caller: CurrentCaller, job_id: str) -> Respo
     now = api.ctx.now()
 
     def find(session: Session) -> list[dict[str, Any]]:
-        found = find_job(session, caller, job_id)["id"]
+        job = find_job(session, caller, job_id)
         rows = session.exec(
-            select(Attempt).where(col(Attempt.job_id) == found).order_by(col(Attempt.number))
+            select(Attempt).where(col(Attempt.job_id) == job["id"]).order_by(col(Attempt.number))
         ).all()
-        charges = session.exec(select(Charge).where(col(Charge.job_id) == found)).all()
-        return [_attempt(row, [one for one in charges if one.attempt_id == row.id], now) for row in rows]
+        charges = session.exec(select(Charge).where(col(Charge.job_id) == job["id"])).all()
+        redactor = redactor_of(session, api.ctx.secret_keys, job["project_id"])
+        return [
+            redactor.redact_all(_attempt(row, [one for one in charges if one.attempt_id == row.id], now))
+            for row in rows
+        ]
 
     return page(await api.read(find), None)
 
@@ -238,8 +246,7 @@ async def attempts(api: CurrentApi, caller: CurrentCaller, job_id: str) -> Respo
 @router.get("/jobs/{job_id}", summary="Get a job")
 async def get_job(api: CurrentApi, caller: CurrentCaller, job_id: str) -> Response:
     """By its id, or the beginning of it if that is unambiguous."""
-    now = api.ctx.now()
-    return json_response(await api.read(lambda session: _detail(session, caller, job_id, now)))
+    return json_response(await api.read(lambda session: _detail(session, api, caller, job_id)))
 
 
 async def _spec(request: Request, api: Api) -> tuple[Draft, JobSpec]:
@@ -263,8 +270,22 @@ def _states(given: list[str] | None) -> tuple[JobState, ...]:
     return tuple(known[name] for name in names)
 
 
-def _detail(session: Session, caller: Caller, job_id: str, now: datetime) -> dict[str, Any]:
-    row = find_job(session, caller, job_id)
+def _masked(
+    session: Session, keys: SecretKeys | None, rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Rows without their project's secrets: a failure's detail may quote the job's output."""
+    redactors = redactors_of(session, keys, (row["project_id"] for row in rows if row["detail"]))
+    return [
+        {**row, "detail": redactors[row["project_id"]].redact(row["detail"])}
+        if row["detail"] and row["project_id"] in redactors
+        else row
+        for row in rows
+    ]
+
+
+def _detail(session: Session, api: Api, caller: Caller, job_id: str) -> dict[str, Any]:
+    now = api.ctx.now()
+    (row,) = _masked(session, api.ctx.secret_keys, [find_job(session, caller, job_id)])
     ids = [row["id"]]
     project = session.get(Project, row["project_id"])
     cost, offer = costs_usd(session, ids, now)[row["id"]], live_offers(session, ids).get(row["id"])

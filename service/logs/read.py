@@ -12,11 +12,9 @@ from service.api.problems import Problem
 from service.attempts.model import Attempt
 from service.context import ObjectStore
 from service.jobs.model import Job
-from service.keys import SecretKeys
 from service.logs.append import chunk_key
 from service.logs.model import LogChunk
 from service.projects.redaction import Redactor
-from service.projects.secrets import reveal_all
 
 PIECE = 256 * 1024
 MAX_TAIL_BYTES = 8 << 20
@@ -63,11 +61,6 @@ def find_log(session: Session, attempt_id: str, rank: int, after: int = 0) -> Lo
     ).all()
     over = attempt is None or attempt.ended_at is not None or (job is not None and job.ended_at is not None)
     return Log(attempt_id, rank, tuple(Chunk(row.offset, row.bytes) for row in rows), over)
-
-
-def redactor_of(session: Session, keys: SecretKeys | None, project_id: str) -> Redactor:
-    """What masks a project's secrets."""
-    return Redactor(reveal_all(session, keys, project_id).values() if keys else ())
 
 
 def read_from(store: ObjectStore, log: Log, offset: int, redactor: Redactor, limit: int = PIECE) -> bytes:

@@ -19,7 +19,8 @@ from service.api.state import Api, CurrentApi
 from service.attempts.model import Attempt
 from service.jobs.model import Job
 from service.jobs.repository import find_job
-from service.logs.read import PIECE, Log, find_log, read_from, redactor_of, tail_offset
+from service.logs.read import PIECE, Log, find_log, read_from, tail_offset
+from service.projects.masking import redactor_of
 from service.projects.redaction import Redactor
 
 router = APIRouter(tags=["jobs"])

@@ -9,6 +9,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
@@ -30,6 +31,18 @@ class Redactor:
             return text
         data = text.encode("utf-8", "surrogateescape")
         return self._pattern.sub(MASK.encode(), data).decode("utf-8", "surrogateescape")
+
+    def redact_all(self, value: Any) -> Any:
+        """As `redact`, of every text inside lists and mappings; keys and other values stay as they are."""
+        if self._pattern is None:
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {key: self.redact_all(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.redact_all(item) for item in value]
+        return value
 
     def mask(self, data: bytes) -> bytes:
         """The bytes with each known value replaced by as many `*`: offsets stay what they were."""

@@ -11,14 +11,19 @@ from urllib.parse import quote
 
 import pytest
 import structlog
-from sqlmodel import select
+from sqlmodel import Session, select
 
+from service.attempts.model import Attempt
+from service.events.record import record
+from service.jobs.model import Job
 from service.keys import KEY_BYTES, SecretKeys, UnusableKeyError, load_keys, make_key_file, parse_keys
 from service.projects.model import Role, Secret
 from service.projects.redaction import Redactor
 from service.projects.secrets import SecretUnreadableError, put_secret, reencrypt, reveal
 from service.settings import Settings
+from service.states import JobState
 from service.structured_logging import Mask, configure
+from service.transitions import move_job
 from tests.api.service import SPEC, Service, copied, start
 
 CANARY = "c4nary-Ünder/the+door"
@@ -78,6 +83,29 @@ def test_SEC_02_a_canary_is_in_no_reply_and_in_no_byte_of_the_database(
         assert telling(form).encode() not in stored
         for answer in answers:
             assert telling(form) not in answer.text, answer.request.url
+
+
+def test_SEC_02_events_and_details_that_quote_the_jobs_output_are_masked(service: Service) -> None:
+    service.call("PUT", PATH, json={"value": CANARY})
+    job_id = service.submit()["id"]
+    service.attempt(job_id)
+
+    def tell(session: Session) -> None:
+        job = session.get_one(Job, job_id)
+        said = f"exit 1: login failed for {CANARY}"
+        move_job(session, job, JobState.FAILED, said, now=service.now, last_lines=[said])
+        record(session, "instance_exit", "instance", "i-1", said, at=service.now, job_id=job_id)
+        for attempt in session.exec(select(Attempt)).all():
+            attempt.detail = said
+            session.add(attempt)
+
+    service.database.write(tell)
+    paths = ("", "/events", "/attempts", ":explain")
+    answers = [service.get(f"/v1/jobs/{job_id}{path}").text for path in paths]
+    answers += [service.get("/v1/events").text, service.get("/v1/jobs").text]
+    for answer in answers:
+        assert "exit 1: login failed for ***" in answer
+        assert CANARY not in answer
 
 
 def test_only_names_that_a_shell_takes_and_values_that_can_be_kept_out_of_logs(service: Service) -> None:
