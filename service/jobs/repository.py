@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,11 @@ _JOB = Job.__table__  # type: ignore[attr-defined]
 _EVENT = Event.__table__  # type: ignore[attr-defined]
 _COLUMNS = [column for column in _JOB.c if not column.name.startswith("claim_")]
 _NAMES = [column.name for column in _COLUMNS]
+# A list leaves out what only a single job shows, and of the spec takes the resources alone.
+_LEFT_OUT = ("spec", "decision", "retries_used", "idempotency_key", "body_hash", "wake_at")
+_LISTED = [*(column for column in _COLUMNS if column.name not in _LEFT_OUT), _JOB.c.spec["resources"]]
+_LISTED_NAMES = [*(name for name in _NAMES if name not in _LEFT_OUT), "resources"]
+_NEWEST_FIRST = select(*_LISTED).order_by(_JOB.c.submitted_at.desc(), _JOB.c.id.desc())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def list_jobs(
     session: Session, wanted: JobFilter, limit: int, before: tuple[datetime, str] | None
 ) -> list[dict[str, Any]]:
     """Newest first, at most `limit`, those submitted before the key `before`."""
-    statement = select(*_COLUMNS).order_by(_JOB.c.submitted_at.desc(), _JOB.c.id.desc()).limit(limit)
+    statement = _NEWEST_FIRST.limit(limit)
     if wanted.project_id is not None:
         statement = statement.where(_JOB.c.project_id == wanted.project_id)
     if wanted.states:
@@ -55,7 +60,8 @@ def list_jobs(
         statement = statement.where(_JOB.c.name == wanted.name)
     if before is not None:
         statement = statement.where(tuple_(_JOB.c.submitted_at, _JOB.c.id) < before)
-    return [dict(zip(_NAMES, row, strict=True)) for row in session.connection().execute(statement)]
+    rows = session.connection().execute(statement)
+    return [dict(zip(_LISTED_NAMES, row, strict=True)) for row in rows]
 
 
 def find_job(session: Session, caller: Caller, job_id: str) -> dict[str, Any]:
@@ -98,6 +104,8 @@ def by_key(session: Session, project_id: str, key: str) -> dict[str, Any] | None
 def costs_usd(session: Session, job_ids: Sequence[str], now: datetime) -> dict[str, float]:
     """What each job has cost up to now; 0 for one that never had an instance."""
     spans: dict[str, list[Span]] = defaultdict(list)
+    if not job_ids:
+        return {}
     statement = select(
         col(Charge.job_id), col(Charge.starts), col(Charge.ends), col(Charge.price_micros)
     ).where(col(Charge.job_id).in_(job_ids))
@@ -106,13 +114,15 @@ def costs_usd(session: Session, job_ids: Sequence[str], now: datetime) -> dict[s
     return {job_id: from_micros(cost_micros(spans[job_id], now)) for job_id in job_ids}
 
 
-def live_offers(session: Session, job_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+def live_offers(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Where each job runs or is about to: the offer of its oldest attempt that is not over."""
+    if not job_ids:
+        return {}
     table = Attempt.__table__  # type: ignore[attr-defined]
     names = ("provider", "account", "region", "zone", "instance_type", "capacity_type")
     statement = (
         select(table.c.job_id, table.c.price_micros, *(table.c[name] for name in names))
-        .where(table.c.job_id.in_(list(job_ids)), table.c.state != AttemptState.ENDED)
+        .where(table.c.job_id.in_(job_ids), table.c.state != AttemptState.ENDED)
         .order_by(table.c.number.desc())
     )
     offers = {}

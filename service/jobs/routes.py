@@ -163,11 +163,18 @@ async def get_jobs(
             else None
         )
         rows = rows[:limit]
-        ids = [row["id"] for row in rows]
         rows = _masked(session, api.ctx.secret_keys, rows)
-        names, costs, offers = names_by_id(session), costs_usd(session, ids, now), live_offers(session, ids)
+        tried = [row["id"] for row in rows if row["attempts"]]
+        live = [row["id"] for row in rows if row["attempts"] and row["ended_at"] is None]
+        names, costs, offers = (
+            names_by_id(session),
+            costs_usd(session, tried, now),
+            live_offers(session, live),
+        )
         return [
-            job_summary(row, names.get(row["project_id"]), costs[row["id"]], offers.get(row["id"]), now)
+            job_summary(
+                row, names.get(row["project_id"]), costs.get(row["id"], 0.0), offers.get(row["id"]), now
+            )
             for row in rows
         ], more
 

@@ -36,7 +36,7 @@ def job_summary(
     row: Row, project: str | None, cost_usd: float, offer: Mapping[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
     """A job in a list. `offer` is where it runs; `now` is the service's time, to reckon from."""
-    resources = row["spec"]["resources"]
+    resources = row["resources"] if "resources" in row else row["spec"]["resources"]
     return {
         **{name: row[name] for name in _FIELDS},
         "class": row["run_class"],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import select as core_select
 from sqlmodel import Session, col, select
 
 from service.api.problems import invalid, not_found
 from service.initialise import DEFAULT_PROJECT
 from service.projects.model import Project
 from service.projects.tokens import Caller
+
+_NAMES = core_select(col(Project.id), col(Project.name))
 
 
 def named(session: Session, caller: Caller, name: str) -> Project:
@@ -44,5 +47,5 @@ def scope_of(session: Session, caller: Caller, name: str | None) -> str | None:
 
 def names_by_id(session: Session) -> dict[str, str]:
     """All names, for lists that show them."""
-    rows: Any = session.exec(select(col(Project.id), col(Project.name))).all()
+    rows: Any = session.connection().execute(_NAMES).all()
     return dict(rows)
