@@ -40,6 +40,9 @@ OVER = frozenset({CloudState.TERMINATED, CloudState.STOPPED, CloudState.STOPPING
 def step(ctx: Context) -> datetime | None:
     """Claim what is due and submit a call for each; when more is due."""
     now = ctx.now()
+    due = ctx.database.read(_next_due)
+    if due is None or due > now:
+        return due
 
     def claim(session: Session) -> list[tuple[Attempt, str]]:
         claims = claim_due(
@@ -57,7 +60,11 @@ def step(ctx: Context) -> datetime | None:
     for attempt, token in ctx.database.write(claim):
         place = (attempt.provider, attempt.account, attempt.region)
         ctx.submit(place, partial(launch, ctx, attempt.id, token))
-    return ctx.database.read(lambda session: next_due(session, Attempt, col(Attempt.state).in_(OPEN)))
+    return ctx.database.read(_next_due)
+
+
+def _next_due(session: Session) -> datetime | None:
+    return next_due(session, Attempt, col(Attempt.state).in_(OPEN))
 
 
 def launch(ctx: Context, attempt_id: str, token: str) -> None:

@@ -6,6 +6,7 @@ There is no last try. An instance whose id was never learnt is first looked for 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -40,19 +41,23 @@ Claims = list[tuple[Instance, str]]
 
 def step(ctx: Context) -> datetime | None:
     """Claim what is due to end, submit a call per place; when more is due."""
-    ctx.database.write(partial(_condemn_orphans, ctx))
+    if ctx.database.read(lambda session: _ripe_orphans(session, ctx.now())):
+        ctx.database.write(partial(_condemn_orphans, ctx))
+    due = ctx.database.read(_next_due)
+    if due is None or due > ctx.now():
+        return due
     for place, claims in ctx.database.write(partial(_claim, ctx)).items():
         for start in range(0, len(claims), CALLS):
             ctx.submit(place, partial(reap, ctx, place, claims[start : start + CALLS]))
-    return ctx.database.read(
-        lambda session: next_due(session, Instance, col(Instance.state) == InstanceState.TERMINATING)
-    )
+    return ctx.database.read(_next_due)
 
 
-def _condemn_orphans(ctx: Context, session: Session) -> None:
-    """Orphans whose time of watching is over: silent ones are ended, speaking ones quarantined."""
-    now = ctx.now()
-    due = session.exec(
+def _next_due(session: Session) -> datetime | None:
+    return next_due(session, Instance, col(Instance.state) == InstanceState.TERMINATING)
+
+
+def _ripe_orphans(session: Session, now: datetime) -> Sequence[Instance]:
+    return session.exec(
         select(Instance).where(
             Instance.purpose == ORPHAN,
             Instance.reason == ORPHAN,
@@ -60,7 +65,12 @@ def _condemn_orphans(ctx: Context, session: Session) -> None:
             col(Instance.planned_at) <= now - WATCHED_FOR,
         )
     ).all()
-    for orphan in due:
+
+
+def _condemn_orphans(ctx: Context, session: Session) -> None:
+    """Orphans whose time of watching is over: silent ones are ended, speaking ones quarantined."""
+    now = ctx.now()
+    for orphan in _ripe_orphans(session, now):
         if orphan.agent_seen_at is None:
             message = "an orphan, and no agent of it speaks to us"
             move_instance(session, orphan, InstanceState.TERMINATING, message, now=now, reason=ORPHAN)

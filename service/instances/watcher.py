@@ -39,19 +39,21 @@ Claims = list[tuple[Instance, str]]
 
 def step(ctx: Context) -> datetime | None:
     """Claim what is due, submit a call per place; when more is due."""
-    for place, claims in ctx.database.write(partial(_claim, ctx)).items():
-        for start in range(0, len(claims), CALLS):
-            ctx.submit(place, partial(describe, ctx, place, claims[start : start + CALLS]))
-    for poll, token in claim_polls(ctx, "instances"):
-        ctx.submit((poll.provider, poll.account, poll.region), partial(list_place, ctx, poll, token))
-    condition = (col(Instance.state).in_(WATCHED), col(Instance.provider_id).is_not(None))
-    dues = ctx.database.read(
-        lambda session: (
-            next_due(session, Instance, *condition),
-            next_due(session, Poll, col(Poll.kind) == "instances"),
-        )
-    )
-    return min((due for due in dues if due is not None), default=None)
+    now = ctx.now()
+    starting, listing = ctx.database.read(_next_dues)
+    if starting is not None and starting <= now:
+        for place, claims in ctx.database.write(partial(_claim, ctx)).items():
+            for start in range(0, len(claims), CALLS):
+                ctx.submit(place, partial(describe, ctx, place, claims[start : start + CALLS]))
+    if listing is not None and listing <= now:
+        for poll, token in claim_polls(ctx, "instances"):
+            ctx.submit((poll.provider, poll.account, poll.region), partial(list_place, ctx, poll, token))
+    return min((due for due in ctx.database.read(_next_dues) if due is not None), default=None)
+
+
+def _next_dues(session: Session) -> tuple[datetime | None, datetime | None]:
+    watched = (col(Instance.state).in_(WATCHED), col(Instance.provider_id).is_not(None))
+    return next_due(session, Instance, *watched), next_due(session, Poll, col(Poll.kind) == "instances")
 
 
 def _claim(ctx: Context, session: Session) -> dict[Place, Claims]:

@@ -33,9 +33,16 @@ class Market:
             ctx.database.write(lambda session: _drop_gone(session, ctx))
             self._planned = places
             ctx.wake("watcher")
+        due = ctx.database.read(_next_due)
+        if due is None or due > ctx.now():
+            return due
         for poll, token in claim_polls(ctx, "offers"):
             ctx.submit((poll.provider, poll.account, poll.region), partial(read_place, ctx, poll, token))
-        return ctx.database.read(lambda session: next_due(session, Poll, col(Poll.kind) == "offers"))
+        return ctx.database.read(_next_due)
+
+
+def _next_due(session: Session) -> datetime | None:
+    return next_due(session, Poll, col(Poll.kind) == "offers")
 
 
 def read_place(ctx: Context, poll: Poll, token: str) -> None:

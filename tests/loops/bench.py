@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -58,6 +60,19 @@ class MemoryStore:
         self.objects.pop(key, None)
 
 
+@cache
+def _empty_database() -> bytes:
+    """The schema as a file, made once."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        database = Database(f"sqlite:///{path}")
+        metadata.create_all(database.engine)
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.close()
+        return path.read_bytes()
+
+
 class Killed(BaseException):
     """The process dies here. Not an Exception: nothing may catch it."""
 
@@ -74,8 +89,8 @@ class Bench:
         self.settings = Settings(times=Times(boot=600))
         self.store = MemoryStore()
         self.calls: deque[Callable[[], None]] = deque()
+        (folder / "corral.db").write_bytes(_empty_database())
         self.database = Database(self._url)
-        metadata.create_all(self.database.engine)
         self.database.write(self._found)
         self.ctx = self._context()
         self._heartbeat = timedelta(seconds=15)

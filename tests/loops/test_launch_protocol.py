@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -70,10 +71,9 @@ def test_IDE_a_process_killed_at_any_commit_leaves_one_instance_and_one_result(
 ) -> None:
     job_id = bench.submit_job()
     bench.die_at_commit(commit)
-    try:
+    with suppress(Killed):
         bench.run_until(job_id, JobState.RUNNING)
-    except Killed:
-        bench.restart()
+    bench.restart()
     bench.run_until(job_id, JobState.RUNNING, within=2000)
     assert made(bench) == 1
     (node,) = bench.nodes(bench.live_attempt(job_id))

@@ -44,7 +44,7 @@ def test_a_failing_job_is_not_tried_again_unless_its_spec_says_so(bench: Bench) 
         bench.run_until(one, JobState.RUNNING)
         (node,) = bench.nodes(bench.live_attempt(one))
         bench.exit(node, 3)
-    bench.pass_time(60)
+    bench.pass_time(120)
     assert (bench.job(job_id).state, bench.job(job_id).reason) == (JobState.FAILED, "failed")
     assert "exit code 3" in (bench.job(job_id).detail or "")
     assert bench.job(other).state is JobState.RUNNING
