@@ -171,6 +171,39 @@ def test_API_03_it_stops_within_ten_seconds_though_a_stream_is_open(
     assert running.logged("stopped")["calls_left"] == 0
 
 
+def test_it_stops_within_ten_seconds_though_a_cloud_does_not_answer(environment: dict[str, str]) -> None:
+    """A call that hangs in a vendor's SDK is left behind; its row says what to do at the next start."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(16)
+        silent.settimeout(30)
+        account = {
+            "name": "main",
+            "provider": "aws",
+            "regions": ["us-east-1"],
+            "endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "credentials": {"environment": "TEST_"},
+        }
+        environment |= {
+            "CORRAL_ACCOUNTS": json.dumps([account]),
+            "TEST_AWS_ACCESS_KEY_ID": "AKIATEST",
+            "TEST_AWS_SECRET_ACCESS_KEY": "none",
+            "HOME": environment["CORRAL_CONFIG"] + ".home",
+        }
+        process = Process(environment)
+        try:
+            process.until_ready()
+            held = silent.accept()  # a call is out
+            began = time.monotonic()
+            process.process.send_signal(signal.SIGTERM)
+            assert process.process.wait(timeout=10) == 0
+            assert time.monotonic() - began < 10
+            assert process.logged("stopped")["calls_left"] >= 1
+            held[0].close()
+        finally:
+            process.end()
+
+
 def test_init_makes_everything_once_and_prints_one_token(environment: dict[str, str]) -> None:
     settings = load(Path(environment["CORRAL_CONFIG"]), {})
     first = initialise(settings, environment={})
