@@ -273,6 +273,17 @@ def test_cancelled_upload_leaves_no_manifest(url: str, tmp_path: Path) -> None:
     assert restore(store(url), tmp_path / "back")[0] is None
 
 
+def test_restore_that_is_told_to_stop_leaves_nothing_behind(url: str, tmp_path: Path) -> None:
+    save(store(url), write(tmp_path / "job", "step-1", 1))
+    (tmp_path / "back").mkdir()
+    told = threading.Event()
+    told.set()
+    with pytest.raises(CancelledError):
+        store(url, epoch=2).restore(tmp_path / "back", lambda text: None, told)
+    assert list((tmp_path / "back").iterdir()) == []
+    assert restore(store(url, epoch=2), tmp_path / "back")[0] == "step-1"
+
+
 def test_directory_that_changes_while_it_is_uploaded_is_not_taken_for_whole(url: str, tmp_path: Path) -> None:
     place = write(tmp_path / "job", "step-1", 1)
 
