@@ -80,17 +80,28 @@ class Killed(BaseException):
 class Bench:
     """One service process over one database file. `restart` is what a new process finds."""
 
-    def __init__(self, folder: Path, clouds: dict[str, MemoryCloud], clock: FakeClock, seed: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clouds: dict[str, MemoryCloud],
+        clock: FakeClock,
+        *,
+        seed: int = 1,
+        url: str | None = None,
+    ) -> None:
         self.clock = clock
         self.clouds = clouds
-        self._url = f"sqlite:///{folder / 'corral.db'}"
+        self._url = url or f"sqlite:///{folder / 'corral.db'}"
         self._seed = seed
         self._incarnation = 0
         self.settings = Settings(times=Times(boot=600))
         self.store = MemoryStore()
         self.calls: deque[Callable[[], None]] = deque()
-        (folder / "corral.db").write_bytes(_empty_database())
+        if url is None:
+            (folder / "corral.db").write_bytes(_empty_database())
         self.database = Database(self._url)
+        if url is not None:
+            metadata.create_all(self.database.engine)
         self.database.write(self._found)
         self.ctx = self._context()
         self._heartbeat = timedelta(seconds=15)
