@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -38,8 +39,8 @@ class Server(uvicorn.Server):
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
                 timeout_graceful_shutdown=DRAIN_SECONDS,
-                ssl_certfile=listen.tls_cert,
-                ssl_keyfile=listen.tls_key,
+                ssl_certfile=_file(settings, listen.tls_cert),
+                ssl_keyfile=_file(settings, listen.tls_key),
             )
         )
         self.ready = asyncio.Event()
@@ -67,6 +68,10 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are the process's business, not a listener's."""
         yield
+
+
+def _file(settings: Settings, name: str | None) -> str | None:
+    return None if name is None else str(Path(settings.data_dir) / name)
 
 
 def metrics_server(api: Api, settings: Settings) -> Server:

@@ -67,14 +67,18 @@ def read_from(store: ObjectStore, log: Log, offset: int, redactor: Redactor, lim
     """About `limit` bytes from `offset` on, masked; empty at the end.
 
     A value that begins before `offset` or goes on after the piece is masked too: what is around the piece is
-    read with it. Problem 410 if the bytes are past their retention.
+    read with it, and of a log that goes on an end that may turn out to begin one is held back. Problem 410 if
+    the bytes are past their retention.
     """
     reach = max(0, redactor.reach - 1)
     start = max(log.chunks[0].offset if log.chunks else 0, offset - reach)
     data = _bytes(store, log, start, limit + (offset - start) + reach)
     if not data:
         return b""
-    return redactor.mask(data)[offset - start :][:limit]
+    known = len(data)
+    if not log.over and start + known >= log.end:
+        known -= redactor.undecided(data)
+    return redactor.mask(data)[offset - start : known][:limit]
 
 
 def tail_offset(store: ObjectStore, log: Log, lines: int) -> int:

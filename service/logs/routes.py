@@ -179,7 +179,8 @@ class _Follower:
         job = session.get_one(Job, self.job_id)
         over = str(job.state) if job.ended_at is not None else ""
         current = _attempt(session, self.job_id, self.only or (number or None))
-        log = find_log(session, current.id, self.rank, offset) if current else None
+        before = max(0, offset - self.redactor.reach)  # a value may begin in what was shown already
+        log = find_log(session, current.id, self.rank, before) if current else None
         if self.only is not None:
             return over or ("ended" if log and log.over else ""), current, log
         newest = _attempt(session, self.job_id, None)

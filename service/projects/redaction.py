@@ -23,6 +23,8 @@ class Redactor:
         forms = {form for value in values if len(value) >= MIN_LENGTH for form in _forms(value)}
         ordered = sorted(forms, key=len, reverse=True)
         self._longest = len(ordered[0]) if ordered else 0
+        self._forms = tuple(ordered)
+        self._initials = frozenset(form[:1] for form in ordered)
         self._pattern = re.compile(b"|".join(re.escape(form) for form in ordered)) if ordered else None
 
     def redact(self, text: str) -> str:
@@ -60,6 +62,15 @@ class Redactor:
                 yield ready
         if rest := masker.finish():
             yield rest
+
+    def undecided(self, data: bytes) -> int:
+        """How many bytes at the end may be the beginning of a known value: show them once more is known."""
+        for start in range(max(0, len(data) - self._longest + 1), len(data)):
+            if data[start : start + 1] in self._initials:
+                tail = data[start:]
+                if any(len(form) > len(tail) and form.startswith(tail) for form in self._forms):
+                    return len(tail)
+        return 0
 
     @property
     def reach(self) -> int:

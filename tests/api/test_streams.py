@@ -1,4 +1,4 @@
-"""Following a log: as it comes, from where one was, without holding up anybody. Case ids: API-01, DBM-05."""
+"""Following a log: as it comes, from where one was, without holding up anybody. Case ids: API-01, SEC-02."""
 
 from __future__ import annotations
 
@@ -115,6 +115,21 @@ def test_a_character_that_is_cut_between_two_batches_arrives_whole(service: Serv
         send(service, attempt_id, 10, text[10:] + b"\xff\n")
         shown += next(stream).data
     assert shown == "Zürich 😀\n�\n"
+
+
+def test_SEC_02_a_secret_that_arrives_in_two_batches_is_never_shown(service: Service, address: str) -> None:
+    service.call("PUT", "/v1/projects/default/secrets/PASSWORD", json={"value": "hunter2-abcdef"})
+    job_id = service.submit()["id"]
+    attempt_id = service.attempt(job_id)
+    send(service, attempt_id, 0, b"it is hunter2-")
+    with following(service, address, job_id) as stream:
+        shown = next(stream).data
+        send(service, attempt_id, 14, b"abcdef, no, hunter2-ABC\nhunter2-")
+        while "ABC" not in shown:
+            shown += next(stream).data
+        service.finish(job_id)
+        shown += "".join(event.data for event in stream if event.event == "message")
+    assert shown == "it is **************, no, hunter2-ABC\nhunter2-"
 
 
 def test_a_job_that_waits_is_followed_from_its_first_line(service: Service, address: str) -> None:
