@@ -55,8 +55,8 @@ def serve_clouds(
         raise CommandError(f"sandbox: {error}") from error
     with sandbox:
         described = Described(dict(sandbox.endpoints), sandbox.accounts(), str(clock))
-        _publish(root, described)
         _announce(described)
+        _publish(root, described)
         while not stop.wait(3600):
             pass
     (root / _DESCRIPTION).unlink(missing_ok=True)
