@@ -110,7 +110,7 @@ class Lifecycle:
         """Begin the end; what has begun goes on as it is."""
         if vm.state in ("shutting_down", "terminated"):
             return
-        vm.end_reason = vm.end_reason or reason
+        vm.end_reason = reason
         vm.state = "shutting_down"
         vm.ending_at = self._timeline.now()
         self._settle(vm)

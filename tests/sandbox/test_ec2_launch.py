@@ -284,3 +284,7 @@ def test_an_instance_that_shuts_itself_down_stops_unless_it_was_to_terminate(clo
     assert states[ends["InstanceId"]]["State"]["Name"] == "terminated"
     assert states[ends["InstanceId"]]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
     assert states[stops["InstanceId"]]["State"]["Name"] == "stopped"
+    ec2.terminate_instances(InstanceIds=ids([stops]))
+    assert (
+        described(ec2, InstanceIds=ids([stops]))[0]["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+    )
