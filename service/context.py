@@ -40,7 +40,7 @@ class Context:
     """One process's view. `settings` is replaced as a whole on reload; read it where it is used.
 
     `service_url` is what agents call, `service_ca` the PEM they trust for it where that is private.
-    `deployment_key` signs claim codes, `secret_keys` open the projects' secrets. `owner` names this process in
+    `deployment_key` signs claim codes, `secret_keys` open projects' secrets. `owner` names this process in
     claims. `wake` asks a loop to run now: a lost call costs a little time, never correctness. `stopping` is
     set when no new launch may be sent.
     """
