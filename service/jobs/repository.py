@@ -32,6 +32,7 @@ _NAMES = [column.name for column in _COLUMNS]
 _LEFT_OUT = ("spec", "decision", "retries_used", "idempotency_key", "body_hash", "wake_at")
 _LISTED = [*(column for column in _COLUMNS if column.name not in _LEFT_OUT), _JOB.c.spec["resources"]]
 _LISTED_NAMES = [*(name for name in _NAMES if name not in _LEFT_OUT), "resources"]
+_INSERT_JOB, _INSERT_EVENT = insert(_JOB), insert(_EVENT)
 _NEWEST_FIRST = select(*_LISTED).order_by(_JOB.c.submitted_at.desc(), _JOB.c.id.desc())
 
 
@@ -90,8 +91,8 @@ def find_job(session: Session, caller: Caller, job_id: str) -> dict[str, Any]:
 def insert_job(session: Session, values: Row, event: Row) -> None:
     """Write a job and the event that tells of it."""
     connection = session.connection()
-    connection.execute(insert(_JOB).values(**values))
-    connection.execute(insert(_EVENT).values(**event))
+    connection.execute(_INSERT_JOB, dict(values))
+    connection.execute(_INSERT_EVENT, dict(event))
 
 
 def by_key(session: Session, project_id: str, key: str) -> dict[str, Any] | None:
