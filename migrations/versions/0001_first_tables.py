@@ -6,7 +6,7 @@ Revision: 0001, the first. Changes are made by further migrations, never here.
 from __future__ import annotations
 
 import sqlalchemy as sa
-import sqlmodel
+import sqlmodel.sql.sqltypes
 from alembic import op
 from sqlalchemy import Text
 from sqlalchemy.dialects import postgresql
