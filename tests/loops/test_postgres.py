@@ -31,7 +31,7 @@ def test_preempted_jobs_end_well_and_leave_nothing(bench: Bench) -> None:
     (node,) = bench.nodes(bench.live_attempt(jobs[0]))
     bench.clouds[node.account].preempt(node.provider_id or "", notice_seconds=120)
     bench.notice(node, 120)
-    bench.pass_time(300)
+    bench.pass_time(1200)
     for job_id in jobs:
         (node,) = bench.nodes(bench.live_attempt(job_id))
         bench.exit(node, 0)
