@@ -26,13 +26,17 @@ from providers.interface import Provider
 from service.accounts import NoAdapterError, make_provider
 from service.api.app import create_app
 from service.api.state import Api
+from service.attempts.model import Attempt
 from service.configuration import SECRET_KEY, Configuration, ConfigurationError
 from service.context import Context
-from service.db import Database
+from service.db import Database, release_all
 from service.http_server import Server, metrics_server
 from service.initialise import ensure_deployment, prepare_folder
+from service.instances.model import Instance
+from service.jobs.model import Job
 from service.keys import key_file, load_keys, make_key_file
 from service.loops import Loops
+from service.market.model import Poll
 from service.pools import Pools
 from service.projects.model import Role, Token
 from service.references import UnresolvedError, resolved
@@ -76,6 +80,8 @@ def serve(
         copy = upgrade(database.engine, clock.now())
         if copy is not None:
             log.info("database_upgraded", copy=str(copy))
+        if database.is_sqlite:  # we hold its lock, so whoever held a claim is dead
+            database.write(lambda session: release_all(session, Job, Attempt, Instance, Poll))
         deployment = database.write(lambda session: ensure_deployment(session, settings, clock.now()))
         listening = _listen(settings)
         held.callback(listening.close)

@@ -12,6 +12,7 @@ from sqlmodel import Session
 from policies.model import Candidate, Job
 from service.jobs.scheduler import policy_for
 from service.market.snapshot import snapshot
+from service.projects.model import Project
 from service.settings import Settings
 
 SHOWN = 50
@@ -22,7 +23,9 @@ def candidates(
     session: Session, settings: Settings, row: Any, job: Job, now: datetime
 ) -> Sequence[Candidate]:
     """Every offer as the job's policy sees it; `row` is the job's row, saved or not."""
-    found: Sequence[Candidate] = policy_for(settings, row).explain(job, snapshot(session, now), now)
+    project = session.get_one(Project, row.project_id)
+    policy = policy_for(settings, row.run_class, project.name)
+    found: Sequence[Candidate] = policy.explain(job, snapshot(session, now), now)
     return found
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from policies import cheapest
-from policies.model import Decision, Launch, Wait
+from policies.model import Decision, Launch, RunClass, Wait
 from providers.vocabulary import Offer
 from service.attempts.model import Attempt
 from service.attempts.plan import NotPlanned, plan_attempt
@@ -24,6 +24,7 @@ from service.events.record import record
 from service.jobs.model import Job
 from service.jobs.view import policy_job
 from service.market.snapshot import MarketSnapshot, offers_version, read_offers, snapshot
+from service.projects.model import Project
 from service.settings import Settings
 from service.states import JobState
 
@@ -33,11 +34,10 @@ LOOK_AGAIN = timedelta(seconds=60)
 BATCH = 500
 
 
-def policy_for(settings: Settings, job: Job) -> ModuleType:
-    """The policy of the first route that matches the job; `cheapest` where none does."""
+def policy_for(settings: Settings, run_class: RunClass, project: str) -> ModuleType:
+    """The policy of the first route that matches class and project name; `cheapest` where none does."""
     for route in settings.routes:
-        class_fits = route.run_class is None or route.run_class is job.run_class
-        if class_fits and route.project in (None, job.project_id):
+        if route.run_class in (None, run_class) and route.project in (None, project):
             return POLICIES[route.policy]
     return cheapest
 
@@ -57,7 +57,8 @@ class Scheduler:
         due = ctx.database.read(lambda session: _due(session, now))
         if due:
             market = ctx.database.read(lambda session: self._snapshot(session, now))
-            planned = [_schedule(ctx, job, market) for job in due]
+            projects = ctx.database.read(_project_names)
+            planned = [_schedule(ctx, job, projects[job.project_id], market) for job in due]
             if any(planned):
                 ctx.wake("launcher")
         return ctx.database.read(_next_due)
@@ -79,8 +80,13 @@ def _next_due(session: Session) -> datetime | None:
     return session.exec(select(func.min(Job.wake_at)).where(col(Job.state).in_(WANTING))).one()
 
 
-def _schedule(ctx: Context, job: Job, market: MarketSnapshot) -> bool:
-    decision: Decision = policy_for(ctx.settings, job).decide(policy_job(job), market, ctx.now())
+def _project_names(session: Session) -> dict[str, str]:
+    return {project.id: project.name for project in session.exec(select(Project)).all()}
+
+
+def _schedule(ctx: Context, job: Job, project: str, market: MarketSnapshot) -> bool:
+    policy = policy_for(ctx.settings, job.run_class, project)
+    decision: Decision = policy.decide(policy_job(job), market, ctx.now())
     if isinstance(decision, Launch):
         refusals = []
         for offer in decision.offers:

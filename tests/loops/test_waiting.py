@@ -37,7 +37,7 @@ def test_out_of_stock_everywhere_the_job_waits_and_explains_each_candidate(dry: 
     job, now = dry.job(job_id), dry.clock.now()
     assert job.state is JobState.QUEUED
     market = dry.database.read(lambda session: snapshot(session, now))
-    candidates = policy_for(dry.settings, job).explain(policy_job(job), market, now)
+    candidates = policy_for(dry.settings, job.run_class, "research").explain(policy_job(job), market, now)
     assert [(c.offer.key.account, c.reason) for c in candidates] == [
         ("aws", Reason.BLOCKED),
         ("gcp", Reason.BLOCKED),
