@@ -290,8 +290,10 @@ def test_check_without_accounts_says_so(
     assert bare("check").out.startswith("no accounts in the settings")
 
 
-def test_the_service_says_in_one_line_why_it_cannot_start(bare: Corral, service: Running) -> None:
-    done = bare("serve", "--config", str(service.folder / "corral.yaml"))
-    assert done.code == 1
-    assert "another corral serve" in done.err
-    assert done.err.strip().count("\n") == 0
+def test_the_service_says_in_one_line_why_it_cannot_start(service: Running) -> None:
+    command = [sys.executable, "-m", "service.cli", "serve", "--config", str(service.folder / "corral.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "another corral serve" in done.stderr
+    assert done.stderr.startswith("corral: ")
+    assert done.stderr.count("\n") == 1
