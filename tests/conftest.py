@@ -1,4 +1,6 @@
-"""For every test: the service's log goes nowhere, plainly, instead of being drawn for a terminal."""
+"""For every test: the service's log goes nowhere, plainly, instead of being drawn for a terminal. The seed of
+a test that recorded one is printed at the end.
+"""
 
 from __future__ import annotations
 
@@ -20,3 +22,11 @@ def _quiet_log() -> Iterator[None]:
     root.handlers, root.level = handlers, level
     yield
     structlog.reset_defaults()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            for name, value in report.user_properties:
+                if name == "seed":
+                    terminalreporter.write_line(f"seed {value}: {report.nodeid}")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from bench.kills import Moment, Play, expected, trial
 
@@ -24,13 +22,12 @@ SHORT = Play(
 
 
 def test_killed_at_three_moments_one_job_succeeds_nothing_is_launched_twice_and_nothing_is_left(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("seed", SEED)
     chance = random.Random(SEED)
     third = SPAN_SECONDS / 3
     moments = [third * number + chance.uniform(0, third) for number in range(3)]
-    with capsys.disabled():
-        sys.stdout.write(f"\nseed {SEED}: kills at {', '.join(f'{one:.2f} s' for one in moments)}\n")
     result = trial(tmp_path / "stage", [Moment(one) for one in moments], SHORT, expected(STEPS))
-    assert result.problems == (), result.attempts
+    assert result.problems == (), f"seed {SEED}: {result}"
     assert [one.split()[1] for one in result.attempts] == ["refused", "preempted", "succeeded"]
