@@ -158,7 +158,8 @@ def _show_plan(answer: dict[str, Any]) -> None:
         for offer in answer["offers"]
     ]
     columns = ("RANK", "ACCOUNT", "ZONE", "TYPE", "CAPACITY", "PRICE/H")
-    table(columns, rows, empty="no offer can be tried now")
+    unknown = "no offers are known: no account is configured, or the clouds were not read yet"
+    table(columns, rows, empty="no offer can be tried now" if answer["counts"] else unknown)
     if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
     for warning in answer["warnings"]:
