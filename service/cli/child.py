@@ -90,6 +90,30 @@ class Child:
         return " | ".join(lines[-_LAST_LINES:]) or f"no output, exit code {self._process.returncode}"
 
 
+def run_to_end(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command and wait for it. Interrupted, it is killed and waited for before the interruption goes on,
+    which `subprocess.run` does not do.
+    """
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(environment),
+        cwd=cwd,
+        start_new_session=True,
+    )
+    try:
+        output, complaints = process.communicate()
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, output, complaints)
+
+
 def environment_of_child(**changes: str | None) -> dict[str, str]:
     """This process's environment with changes; None removes a variable."""
     merged: dict[str, str | None] = {**os.environ, **changes}

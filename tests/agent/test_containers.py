@@ -43,7 +43,8 @@ case "$1" in
     trap : TERM
     env -i PATH="$PATH" "${pass[@]}" "$entry" "$@" &
     main=$!
-    while :; do wait $main; code=$?; kill -0 $main 2> /dev/null || break; done
+    while kill -0 $main 2> /dev/null; do wait $main; done  # TERM interrupts a wait
+    wait $main; code=$?
     for stat in /proc/[0-9]*/stat; do
       read -r pid _ _ _ group _ < $stat && [ "$group" = $$ ] && [ "$pid" != $$ ] && kill -KILL $pid
     done 2> /dev/null

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clock import ScaledClock
-from service.cli.child import Child, environment_of_child
+from service.cli.child import Child, environment_of_child, run_to_end
 from service.cli.client import Client
 from service.cli.connection import Connection
 from service.cli.failure import CommandError, ExitCode
@@ -80,7 +79,7 @@ class Stage:
     def initialise(self) -> None:
         """`corral init`, which makes the first admin token."""
         command = [sys.executable, "-m", "service.cli", "init", "--json", "--config", str(self._config)]
-        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
+        done = run_to_end(command, self._environment())
         if done.returncode:
             raise CommandError(f"corral init: {done.stderr.strip()}")
         self._token = json.loads(done.stdout)["token"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from service.cli.child import run_to_end
 from service.cli.client import Client
 from service.cli.failure import CommandError
 from service.cli.submission import submit
@@ -21,7 +21,6 @@ CHECKPOINT_EVERY = 20
 STEP_SECONDS = 0.05  # real
 LAST_SECONDS = 30.0  # of the demo's clock: how much of a notice the job works on
 PLACES = ("aws/us-east-1", "gcp/us-central1", "azure/eastus")
-_RUN_SECONDS = 60.0
 
 
 def spec(workdir: str | None, scale: float, steps: int = STEPS) -> dict[str, Any]:
@@ -57,14 +56,7 @@ def send(client: Client, scale: float, steps: int = STEPS) -> dict[str, Any]:
 def uninterrupted(steps: int = STEPS) -> str:
     """Run the same script here, without pauses and without losing anything; its last line."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "STEPS": str(steps)}
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=_RUN_SECONDS,
-        check=False,
-    )
+    done = run_to_end([sys.executable, str(SCRIPT)], environment)
     if done.returncode:
         raise CommandError(f"the training script fails here: {done.stderr.strip()}")
     return done.stdout.splitlines()[-1]
