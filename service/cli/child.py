@@ -90,11 +90,9 @@ class Child:
         return " | ".join(lines[-_LAST_LINES:]) or f"no output, exit code {self._process.returncode}"
 
 
-def run_to_end(
-    command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command and wait for it. Interrupted, it is killed and waited for before the interruption goes on,
-    which `subprocess.run` does not do.
+def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command and wait for it. Interrupted, it is killed and waited for before the interruption goes
+    on, which `subprocess.run` does not do.
     """
     process = subprocess.Popen(
         command,
@@ -102,7 +100,6 @@ def run_to_end(
         stderr=subprocess.PIPE,
         text=True,
         env=dict(environment),
-        cwd=cwd,
         start_new_session=True,
     )
     try:
