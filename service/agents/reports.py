@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlmodel import Session
@@ -12,6 +13,7 @@ from service.api.problems import Problem
 from service.attempts.model import Attempt
 from service.attempts.rows import instances_of
 from service.context import Context
+from service.db import after_commit
 from service.events.record import record
 from service.instances.facts import wake_attempt
 from service.instances.model import AgentState, Instance
@@ -52,7 +54,7 @@ def heartbeat(
     if instance.agent_state is not state and instance.exit_at is None:
         instance.agent_state = state
         wake_attempt(session, attempt, now)
-        ctx.wake("lifecycle")
+        after_commit(session, partial(ctx.wake, "lifecycle"))
     session.add(instance)
     return directive(session, ctx, instance, attempt, job)
 
@@ -106,7 +108,7 @@ def notice(
         source=source,
     )
     wake_attempt(session, attempt, now)
-    ctx.wake("lifecycle")
+    after_commit(session, partial(ctx.wake, "lifecycle"))
 
 
 def started(
@@ -132,7 +134,7 @@ def started(
         restored=restored,
     )
     wake_attempt(session, attempt, now)
-    ctx.wake("lifecycle")
+    after_commit(session, partial(ctx.wake, "lifecycle"))
 
 
 def checkpoint(
@@ -197,4 +199,4 @@ def exited(
         project_id=job.project_id,
     )
     wake_attempt(session, attempt, now)
-    ctx.wake("lifecycle")
+    after_commit(session, partial(ctx.wake, "lifecycle"))

@@ -15,6 +15,7 @@ from service.attempts.outcome import Ended
 from service.attempts.rows import instances_of
 from service.attempts.verdict import Drain, End, Facts, Keep, Run, Start, decide
 from service.context import Context
+from service.db import after_commit
 from service.events.record import record
 from service.instances.model import Instance
 from service.jobs.model import Job
@@ -103,7 +104,7 @@ def _note_silence(
             seconds = limit.total_seconds()
             message = f"rank {instance.node} has not spoken for {seconds:.0f} s; the job is left alone"
             record(session, "instance_unreachable", "instance", instance.id, message, at=now, job_id=job.id)
-            ctx.wake("watcher")
+            after_commit(session, partial(ctx.wake, "watcher"))
 
 
 def _predecessor_until(session: Session, attempt: Attempt, now: datetime) -> datetime | None:

@@ -2,6 +2,16 @@
 
 from service.db.claims import Claimable, claim_due, held, release, release_all
 from service.db.columns import choice, document
-from service.db.database import Database
+from service.db.database import Database, after_commit
 
-__all__ = ["Claimable", "Database", "choice", "claim_due", "document", "held", "release", "release_all"]
+__all__ = [
+    "Claimable",
+    "Database",
+    "after_commit",
+    "choice",
+    "claim_due",
+    "document",
+    "held",
+    "release",
+    "release_all",
+]

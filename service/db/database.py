@@ -17,6 +17,9 @@ _POSTGRES_OPTIONS = "-c timezone=UTC -c lock_timeout=3000 -c statement_timeout=1
 _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000", "foreign_keys=ON")
 
 
+_AFTER = "after_commit"
+
+
 class Database:
     """One database, by URL: `sqlite:///file` or `postgresql://…`.
 
@@ -37,13 +40,18 @@ class Database:
         return self._writes
 
     def write(self, work: Callable[[Session], T]) -> T:
-        """Run `work` in one transaction and commit it. Whatever `work` raises rolls it back."""
+        """Run `work` in one transaction and commit it, then what it left for `after_commit`. Whatever `work`
+        raises rolls it back.
+        """
         with self._exclusive(), Session(self._writes, expire_on_commit=False) as session:
             if self.is_sqlite:
                 session.connection().exec_driver_sql("BEGIN IMMEDIATE")
             result = work(session)
             session.commit()
-            return result
+            calls: list[Callable[[], None]] = session.info.pop(_AFTER, [])
+        for call in calls:
+            call()
+        return result
 
     def read(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which must not change anything, and return what it made of the rows."""
@@ -61,6 +69,13 @@ class Database:
             return
         with self._turn:
             yield
+
+
+def after_commit(session: Session, call: Callable[[], None]) -> None:
+    """Have something done once the transaction under way is committed, and not at all if it is not. A loop
+    that is woken before would look too early and find nothing.
+    """
+    session.info.setdefault(_AFTER, []).append(call)
 
 
 def _engine(url: str, pool: int, *, autocommit: bool = False) -> Engine:
