@@ -44,6 +44,10 @@ kills: install ## kill -9 of the service at 20 seeded moments of the demo's scen
 docker-check: ## the Dockerfile's steps without an engine; needs root and debootstrap (LEND=paths that RUN needs)
 	$(PYTHON) deploy/docker_check.py $(foreach path,$(LEND),--lend $(path))
 
+footprint: install ## time to ready, memory and idle CPU of the service, without and with three clouds
+	$(BIN)/python -m bench.footprint
+	$(BIN)/python -m bench.footprint_clouds
+
 test: install ## all tests
 	$(BIN)/python -m pytest -n 2
 
