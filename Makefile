@@ -14,7 +14,7 @@ export UV_CACHE_DIR  := $(CURDIR)/$(TOOLS)/cache
 export PIP_CACHE_DIR := $(CURDIR)/$(TOOLS)/cache/pip
 endif
 
-.PHONY: help install lock demo kills docker-check test lint format types check clean
+.PHONY: help install lock demo kills footprint docker-check test lint format types check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
