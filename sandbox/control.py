@@ -1,6 +1,7 @@
 """The control API of the local clouds, for tests and the demo: look at the truth, make things happen.
 
 GET  /control/ledger                  objects, events, calls, bill
+GET  /control/endpoints               each face's URL, by name
 GET  /control/instances               each instance: provider, id, name, state and so on
 GET  /control/console/PROVIDER/ID     what an instance has printed
 POST /control/{capacity,price,quota}  a rule as in the scenario
@@ -63,9 +64,7 @@ def app(world: World) -> Starlette:
         "capacity": lambda body: world.set_capacity(CapacityRule.model_validate(body)),
         "price": lambda body: world.set_price(PriceRule.model_validate(body)),
         "quota": lambda body: world.set_quota(QuotaRule.model_validate(body)),
-        "fault": lambda body: world.add_fault(
-            SetFault.model_validate({"at": 0, "do": "fault", **body}).rule()
-        ),
+        "fault": fault,
         "restore": lambda body: world.restore(Restore.model_validate({"at": 0, "do": "restore", **body})),
         "preempt": lambda body: _preempt(world, _Preempt.model_validate(body)),
         "kill": lambda body: _kill(world, _Kill.model_validate(body)),

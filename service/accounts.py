@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from clock import Clock
@@ -31,8 +31,3 @@ def make_provider(account: AccountConfig, clock: Clock) -> Provider:
     module, name = ADAPTERS[account.provider]
     build: Callable[[AccountConfig, Clock], Provider] = getattr(import_module(module), name)
     return build(account, clock)
-
-
-def make_providers(accounts: Sequence[AccountConfig], clock: Clock) -> dict[tuple[str, str], Provider]:
-    """An adapter for each account, by provider and account name."""
-    return {(account.provider, account.name): make_provider(account, clock) for account in accounts}

@@ -143,7 +143,6 @@ MACHINES: Mapping[str, Table[JobState] | Table[AttemptState] | Table[InstanceSta
 }
 
 JOB_OVER = frozenset(state for state, nexts in JOB.items() if not nexts)
-ATTEMPT_LIVE = frozenset(AttemptState) - {AttemptState.ENDED}
 INSTANCE_LIVE = frozenset(InstanceState) - {InstanceState.TERMINATED}
 
 

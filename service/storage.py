@@ -85,11 +85,6 @@ def storage_url(settings: Settings) -> str:
     return settings.storage_url or f"file://{Path(settings.data_dir).resolve() / 'store'}"
 
 
-def open_store(settings: Settings, environment: Mapping[str, str] = os.environ) -> Store:
-    """The service's own store."""
-    return Store(storage_url(settings), resolved(settings.storage_options, environment))
-
-
 def job_store(
     settings: Settings, spec_checkpoint: Checkpoint, environment: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:

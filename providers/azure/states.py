@@ -38,11 +38,6 @@ class Status:
     code: str = ""
     message: str = ""
 
-    @property
-    def deallocated(self) -> bool:
-        """Neither runs nor is billed, though it exists."""
-        return self.power == "deallocated"
-
 
 def read_status(vm: Mapping[str, Any]) -> Status:
     """The parts of `ProvisioningState/failed/AllocationFailed` and `PowerState/running`."""

@@ -33,9 +33,6 @@ class MemoryMarket:
         shelf = self._shelves.get(offer.key)
         self._shelves[offer.key] = _Shelf(offer, capacity, shelf.machines if shelf else [])
 
-    def withdraw(self, key: OfferKey) -> None:
-        self._shelves.pop(key, None)
-
     def set_capacity(self, key: OfferKey, capacity: int | None) -> None:
         self._shelves[key].capacity = capacity
 

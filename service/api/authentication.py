@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from service.api.middleware import route_of
 from service.api.permissions import REQUIRED
-from service.api.problems import Problem, not_found
+from service.api.problems import Problem
 from service.api.state import CALLER_KEPT, Api, CurrentApi
 from service.projects.model import Role
 from service.projects.tokens import NOTE_USE_EVERY, Caller, caller_of, note_use, token_hash
@@ -69,12 +69,6 @@ def _expired(caller: Caller, api: Api) -> bool:
 
 def _refused(detail: str) -> Problem:
     return Problem(401, detail, headers=_CHALLENGE)
-
-
-def may_see(caller: Caller, project_id: str, what: str) -> None:
-    """Problem 404, as for what does not exist, unless the caller's token is good for the project."""
-    if caller.project_id not in (None, project_id):
-        raise not_found(what)
 
 
 def global_only(caller: Caller, role: Role) -> None:

@@ -56,11 +56,11 @@ async def readyz(api: CurrentApi) -> Response:
 
 
 @router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
-async def metrics(api: CurrentApi, _caller: CurrentCaller) -> Response:
+async def metrics(api: CurrentApi, caller: CurrentCaller) -> Response:
     """Needs a viewer's token that is good for all projects; with `listen.metrics_port` there is a listener
     of its own, without one.
     """
-    if not _caller.is_global:
+    if not caller.is_global:
         raise Problem(403, "metrics tell of all projects; the token is for one")
     return await metrics_response(api)
 

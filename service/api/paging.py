@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from service.api.problems import invalid
 
 MAX_PAGE = 500
-DEFAULT_PAGE = 50
+LARGEST_INT = 2**63 - 1  # what a column holds
 
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="How many items at most.")]
 Cursor = Annotated[
@@ -35,7 +35,7 @@ def decode_cursor(text: str, kinds: Sequence[type]) -> list[Any]:
         if not isinstance(key, list) or len(key) != len(kinds):
             raise ValueError("wrong length")
         return [_as(kind, part) for kind, part in zip(kinds, key, strict=True)]
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, OverflowError, binascii.Error):
         raise invalid("cursor", "is not a next_cursor of this list") from None
 
 
@@ -44,9 +44,13 @@ def _as(kind: type, part: Any) -> Any:
         moment = datetime.fromisoformat(part)
         if moment.tzinfo is None:
             raise ValueError("no offset")
-        return moment
+        return moment.astimezone(UTC)
     if not isinstance(part, kind) or isinstance(part, bool):
         raise TypeError(f"not {kind}")
+    if isinstance(part, int) and abs(part) > LARGEST_INT:
+        raise ValueError("beyond every key")
+    if isinstance(part, str) and "\0" in part:
+        raise ValueError("no key holds a NUL")
     return part
 
 

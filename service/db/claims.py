@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, or_, update
 from sqlmodel import Field, Session, SQLModel, col, select
@@ -19,8 +19,6 @@ CLAIM_LASTS = timedelta(seconds=60)
 
 class Claimable(SQLModel):
     """Columns of a row that loops work on. `wake_at`: not due before; None: only an event makes it due."""
-
-    __claim_order__: ClassVar[str] = "wake_at"
 
     claim_owner: str | None = Field(default=None, max_length=64)
     claim_token: str | None = Field(default=None, max_length=32)

@@ -32,8 +32,7 @@ async def job_events(
     api: CurrentApi, caller: CurrentCaller, job_id: str, limit: Limit = 100, cursor: Cursor = None
 ) -> Response:
     """Oldest first: what happened to the job, its attempts and their instances. The last page has a
-    `next_cursor` of null; asking again with the last event's `id` as `after` is not needed: send the same
-    cursor again to see what came since.
+    `next_cursor` of null; to see what came since, ask for that page again.
     """
 
     def find(session: Session) -> tuple[list[dict[str, Any]], str | None]:

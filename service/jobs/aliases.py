@@ -11,13 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from service.api.problems import FieldError, InvalidFieldsError
+from service.api.texts import unclean
 from service.jobs.draft import Draft, Reader
 from service.jobs.gpus import read_gpu
 from service.jobs.places import PLACES
 from service.jobs.quantities import check_deadline, duration_seconds, number, size_gib, span, whole
-from service.jobs.spec import JobSpec
 from service.jobs.unsupported import NOT_YET
 
+MOST_ERRORS = 20
 # Fields of a YAML document whose values stay as they were written: `1.10` is a version, not a number.
 TEXTS_BELOW = frozenset({"env", "envs", "labels", "tags"})
 
@@ -28,14 +29,12 @@ def canonical(data: Any, now: datetime) -> Draft:
         raise InvalidFieldsError(
             [FieldError("job", "is a mapping of fields such as name, resources and run")]
         )
+    broken = [FieldError(path or "job", "holds a NUL or half a surrogate pair") for path in unclean(data)]
+    if broken:
+        raise InvalidFieldsError(broken[:MOST_ERRORS])
     draft = Draft(now)
     draft.read_each(data, TOP, "")
     return draft
-
-
-def spec_of(data: Any, now: datetime) -> JobSpec:
-    """The canonical spec of what a user sent. InvalidFieldsError otherwise."""
-    return canonical(data, now).finish()
 
 
 def _as(target: str) -> Reader:

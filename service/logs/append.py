@@ -11,7 +11,6 @@ from datetime import datetime
 from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from service.attempts.model import Attempt
 from service.context import ObjectStore
 from service.db import Database
 from service.logs.model import LogChunk
@@ -63,29 +62,6 @@ def check(session: Session, attempt_id: str, rank: int, offset: int, size: int, 
         raise LogLimit(limit)
 
 
-def append(
-    session: Session,
-    store: ObjectStore,
-    attempt: Attempt,
-    rank: int,
-    offset: int,
-    data: bytes,
-    limit: int,
-    now: datetime,
-) -> int:
-    """Keep a batch and return where the next one begins. Raises WrongOffset or LogLimit.
-
-    The bytes are stored before the row that names them is committed. Where the store may be slow, `deliver`
-    keeps it out of the transaction.
-    """
-    check(session, attempt.id, rank, offset, len(data), limit)
-    if not data:
-        return offset
-    store.put(chunk_key(attempt.id, rank, offset, len(data)), data)
-    session.add(_row(attempt.id, rank, offset, len(data), now))
-    return offset + len(data)
-
-
 def deliver(
     database: Database,
     store: ObjectStore,
@@ -96,7 +72,10 @@ def deliver(
     limit: int,
     now: datetime,
 ) -> int:
-    """As `append`, in transactions of its own, with none open while the bytes go to the store."""
+    """Keep a batch and return where the next one begins. Raises WrongOffset or LogLimit.
+
+    The bytes are stored before the row that names them is committed, and no transaction is open meanwhile.
+    """
     size = len(data)
     database.read(lambda session: check(session, attempt_id, rank, offset, size, limit))
     if not data:
@@ -105,11 +84,7 @@ def deliver(
 
     def commit(session: Session) -> int:
         check(session, attempt_id, rank, offset, size, limit)
-        session.add(_row(attempt_id, rank, offset, size, now))
+        session.add(LogChunk(attempt_id=attempt_id, rank=rank, offset=offset, bytes=size, received_at=now))
         return offset + size
 
     return database.write(commit)
-
-
-def _row(attempt_id: str, rank: int, offset: int, size: int, now: datetime) -> LogChunk:
-    return LogChunk(attempt_id=attempt_id, rank=rank, offset=offset, bytes=size, received_at=now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -52,17 +52,6 @@ class Redactor:
             return data
         return self._pattern.sub(lambda found: b"*" * len(found[0]), data)
 
-    def mask_stream(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """As `mask` over all chunks together: a value that two of them share is found too. Holds back no more
-        than the longest known value.
-        """
-        masker = StreamMasker(self)
-        for chunk in chunks:
-            if ready := masker.feed(chunk):
-                yield ready
-        if rest := masker.finish():
-            yield rest
-
     def undecided(self, data: bytes) -> int:
         """How many bytes at the end may be the beginning of a known value: show them once more is known."""
         for start in range(max(0, len(data) - self._longest + 1), len(data)):
@@ -76,26 +65,6 @@ class Redactor:
     def reach(self) -> int:
         """How many bytes must be seen together so that no value is missed."""
         return self._longest
-
-
-class StreamMasker:
-    """Masks a run of bytes that comes in pieces."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._held = b""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What is certain by now."""
-        seen = self._redactor.mask(self._held + chunk)
-        certain = max(0, len(seen) - max(0, self._redactor.reach - 1))
-        self._held = seen[certain:]
-        return seen[:certain]
-
-    def finish(self) -> bytes:
-        """What was held back."""
-        rest, self._held = self._held, b""
-        return rest
 
 
 def _forms(value: str) -> set[bytes]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from service.api.problems import InvalidFieldsError
-from service.jobs.aliases import canonical, spec_of
+from service.jobs.aliases import canonical
 from service.jobs.spec import JobSpec
 from service.jobs.unsupported import UNSUPPORTED
 
@@ -17,16 +17,21 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LEAST: dict[str, Any] = {"name": "a", "run": "x"}
 
 
+def spec_of(data: Any) -> JobSpec:
+    """The canonical spec of what a user sent at NOW."""
+    return canonical(data, NOW).finish()
+
+
 def read(**fields: Any) -> dict[str, Any]:
     """The canonical spec of the least job with these fields, without what is at its default."""
-    spec = spec_of({**LEAST, **fields}, NOW).model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    spec = spec_of({**LEAST, **fields}).model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {name: value for name, value in spec.items() if name not in LEAST}
 
 
 def fields_of(**fields: Any) -> dict[str, str]:
     """The errors of a spec, by field."""
     with pytest.raises(InvalidFieldsError) as caught:
-        spec_of({**LEAST, **fields}, NOW)
+        spec_of({**LEAST, **fields})
     return {error.field: error.problem for error in caught.value.errors}
 
 
@@ -151,7 +156,7 @@ def test_familiar_spellings_mean_the_same_here(given: dict[str, Any], meant: dic
 
 
 def test_dstacks_list_of_commands_is_one_script() -> None:
-    spec = spec_of({"name": "a", "commands": ["pip install x", "python t.py"]}, NOW)
+    spec = spec_of({"name": "a", "commands": ["pip install x", "python t.py"]})
     assert spec.run == "pip install x\npython t.py"
 
 
@@ -172,17 +177,17 @@ def test_a_whole_skypilot_task() -> None:
         run: torchrun train.py
         """
     )
-    spec = spec_of(task, NOW)
+    spec = spec_of(task)
     assert spec.resources.gpu is not None
     assert (spec.resources.gpu.name, spec.resources.gpu.count, spec.resources.nodes) == (("A100-80GB",), 8, 2)
     assert (spec.allow, spec.spot.use, spec.env) == (("gcp/us-central1",), "only", {"LR": "1e-4"})
 
 
 def test_what_is_written_canonically_is_read_as_it_is() -> None:
-    spec = spec_of({**LEAST, "gpu": "A100:80GB:8", "max_duration": "2h", "spot": {"wait": "5m"}}, NOW)
+    spec = spec_of({**LEAST, "gpu": "A100:80GB:8", "max_duration": "2h", "spot": {"wait": "5m"}})
     document = spec.model_dump(mode="json", by_alias=True)
     assert JobSpec.model_validate(document) == spec
-    assert spec_of(document, NOW) == spec
+    assert spec_of(document) == spec
 
 
 TWICE = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from service.configuration import check
-from service.jobs.aliases import TEXTS_BELOW, spec_of
+from service.jobs.aliases import TEXTS_BELOW, canonical
 from service.yaml_documents import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,9 +28,8 @@ def test_the_example_of_settings_has_no_problem(tmp_path: Path) -> None:
 
 
 def test_the_readmes_job_is_accepted() -> None:
-    spec = spec_of(
-        parse(_example("README.md"), texts_below=TEXTS_BELOW).data, datetime(2026, 1, 1, tzinfo=UTC)
-    )
+    data = parse(_example("README.md"), texts_below=TEXTS_BELOW).data
+    spec = canonical(data, datetime(2026, 1, 1, tzinfo=UTC)).finish()
     assert spec.max_duration_seconds == 86400
     assert spec.checkpoint is not None
     assert spec.checkpoint.grace_seconds == 60

@@ -12,14 +12,15 @@ from policies.model import RunClass, SpotUse
 from service.cli.failure import UsageError
 from service.cli.globals import hoist, split_command
 from service.cli.specfile import Options, build, laid_over
-from service.jobs.aliases import spec_of
+from service.jobs.aliases import canonical
 from service.jobs.spec import JobSpec
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def _spec(data: dict[str, Any], options: Options) -> JobSpec:
-    return spec_of(laid_over({"name": "x", "run": "true", **data}, options, {"HF_HOME": "/data"}), NOW)
+    spec = laid_over({"name": "x", "run": "true", **data}, options, {"HF_HOME": "/data"})
+    return canonical(spec, NOW).finish()
 
 
 @pytest.mark.parametrize(
