@@ -16,4 +16,4 @@ Project = Annotated[
     str | None,
     typer.Option("--project", "-p", envvar="CORRAL_PROJECT", show_envvar=True, help="The project."),
 ]
-JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
+JobId = Annotated[str, typer.Argument(help="The job's id, or its name: the newest of it.", metavar="JOB")]

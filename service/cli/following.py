@@ -11,6 +11,7 @@ import typer
 from service.cli.arguments import JobId, Json, Project
 from service.cli.failure import CommandError, ExitCode
 from service.cli.globals import connect
+from service.cli.naming import job_id
 
 if TYPE_CHECKING:
     from service.cli.client import Client
@@ -33,6 +34,7 @@ def logs(
     With -f the exit code is the job's outcome.
     """
     with connect(context) as client:
+        job = job_id(client, job)
         if not follow:
             params = {"rank": rank, "attempt": attempt, "tail": tail}
             for part in client.download(f"/v1/jobs/{job}/logs", params):
@@ -49,7 +51,8 @@ def logs(
 def events(
     context: typer.Context,
     job: Annotated[
-        str | None, typer.Argument(help="Only of this job, oldest first; or none: all, newest first.")
+        str | None,
+        typer.Argument(help="Only of this job (id or name), oldest first; or none: all, newest first."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Of a job: go on until it is over.")] = False,
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind.")] = None,
@@ -63,6 +66,7 @@ def events(
     if follow and job is None:
         raise typer.BadParameter("goes with a JOB", param_hint="--follow")
     with connect(context) as client:
+        job = None if job is None else job_id(client, job)
         if follow and job is not None:
             _follow_events(client, job, kind)
             return

@@ -9,6 +9,7 @@ import typer
 from service.cli.arguments import JobId, Json, Project
 from service.cli.failure import UsageError
 from service.cli.globals import connect
+from service.cli.naming import job_id
 
 ACTIVE = ("queued", "starting", "running", "stopping")
 OVER = ("succeeded", "failed", "cancelled")
@@ -65,7 +66,7 @@ def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
     from service.cli.show import as_json, clock_time, line, table, tally
 
     with connect(context) as client:
-        answer = client.get(f"/v1/jobs/{job}:explain")
+        answer = client.get(f"/v1/jobs/{job_id(client, job)}:explain")
     if json:
         as_json(answer)
         return
@@ -98,8 +99,9 @@ def cancel(context: typer.Context, job: JobId, json: Json = False) -> None:
     from service.cli.show import as_json, line
 
     with connect(context) as client:
-        answer = client.post(f"/v1/jobs/{job}:cancel")
+        which = job_id(client, job, to_change=True)
+        answer = client.post(f"/v1/jobs/{which}:cancel")
     if json:
         as_json(answer)
     else:
-        line(f"{job}: {answer['state']}")
+        line(f"{which}: {answer['state']}")

@@ -133,9 +133,18 @@ def _note_wait(ctx: Context, job_id: str, decision: Decision) -> None:
         until = decision.until if isinstance(decision, Wait) else None
         job.wake_at = min(until or now + LOOK_AGAIN, now + LOOK_AGAIN)
         job.decision = told
+        if job.state is JobState.QUEUED:
+            job.detail = _sentence(told)
         session.add(job)
 
     ctx.database.write(note)
+
+
+def _sentence(told: dict[str, Any]) -> str:
+    """Why it waits, with the commonest reasons first."""
+    counts = sorted(told["counts"].items(), key=lambda item: -item[1])
+    tally = ", ".join(f"{number} {reason}" for reason, number in counts[:3])
+    return f"waits: {told['why']}" + (f" ({tally})" if tally else "")
 
 
 def _as_document(decision: Decision) -> dict[str, Any]:

@@ -142,6 +142,18 @@ def test_a_detached_job_prints_its_id_waits_for_offers_and_can_be_cancelled(
     assert corral("logs", job).out == ""
 
 
+def test_a_job_can_be_called_by_its_name_where_only_one_can_be_meant(corral: Corral, tmp_path: Path) -> None:
+    first = corral("run", _spec(tmp_path, name="twins"), "--detach").out.strip()
+    assert corral("explain", "twins", "--json").code == 0
+    second = corral("run", _spec(tmp_path, name="twins"), "--detach").out.strip()
+    refused = corral("cancel", "twins")
+    assert refused.code == 2
+    assert first in refused.err
+    assert second in refused.err
+    corral("cancel", first)
+    assert second in corral("cancel", "twins").out
+
+
 def test_a_followed_job_that_is_cancelled_ends_with_code_1(
     corral: Corral, service: Running, tmp_path: Path
 ) -> None:
