@@ -41,6 +41,11 @@ def loader() -> Any:
             super().__init__()
             self._reduced: dict[str, Any] = {}
 
+        @property
+        def search_paths(self) -> list[str]:
+            """A copy: each boto3 session adds the folder of its resources, which are not used here."""
+            return list(self._search_paths)
+
         def load_service_model(self, service: str, kind: str, api_version: str | None = None) -> Any:
             if kind != "service-2" or service not in OPERATIONS:
                 return super().load_service_model(service, kind, api_version)

@@ -1,7 +1,6 @@
-"""One SDK session per account, one client per service and region; both are made on first use.
+"""One boto3 session per account, one client per service and region; both are made on first use.
 
-boto3's clients are botocore's, so botocore makes them here without the rest of boto3. It is imported inside
-the functions: the command line must not pay for an SDK it does not use.
+The SDK is imported inside the functions: the command line must not pay for one that it does not use.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _client(session: Any, config: AccountConfig, service: str, region: str, **ke
         # reads are repeated by Api, on the clock that everything else runs on.
         retries={"mode": "standard", "total_max_attempts": 1},
     )
-    return session.create_client(
+    return session.client(
         service,
         region_name=region,
         endpoint_url=config.endpoint,
@@ -103,9 +102,14 @@ def _session(config: AccountConfig, environment: Mapping[str, str]) -> Any:
         core.set_config_variable("credentials_file", credentials.file)
     if credentials.environment is not None:
         core.set_credentials(*_from_environment(config, credentials.environment, environment))
-    if credentials.role is not None:
-        core = _assuming(core, config)
-    return core
+    return _assuming(core, config) if credentials.role is not None else _boto3(core)
+
+
+def _boto3(core: Any) -> Any:
+    """The session that makes clients, over the botocore session that says how."""
+    from boto3.session import Session
+
+    return Session(botocore_session=core)
 
 
 def _from_environment(
@@ -137,7 +141,7 @@ def _assuming(source: Any, config: AccountConfig) -> Any:
     )
 
     def sts(service: str, **keys: Any) -> Any:
-        return _client(source, config, service, next(iter(config.regions)), **keys)
+        return _client(_boto3(source), config, service, next(iter(config.regions)), **keys)
 
     extra = {"RoleSessionName": f"corral-{config.name}"}
     if config.credentials.external_id is not None:
@@ -156,4 +160,4 @@ def _assuming(source: Any, config: AccountConfig) -> Any:
     session = botocore.session.Session()
     session.register_component("data_loader", loader())
     session.register_component("credential_provider", CredentialResolver([Role()]))
-    return session
+    return _boto3(session)
