@@ -70,6 +70,20 @@ class Server(uvicorn.Server):
         yield
 
 
+def listen_on(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one. OSError names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+    return listening
+
+
 def _file(settings: Settings, name: str | None) -> str | None:
     return None if name is None else str(Path(settings.data_dir) / name)
 
@@ -84,9 +98,4 @@ def metrics_server(api: Api, settings: Settings) -> Server:
         answer = await metrics_response(api) if asked == "/metrics" else not_found("route").response()
         await answer(scope, receive, send)
 
-    family = socket.AF_INET6 if ":" in settings.listen.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((settings.listen.host, settings.listen.metrics_port or 0))
-    listening.listen(128)
-    return Server(app, settings, listening)
+    return Server(app, settings, listen_on(settings.listen.host, settings.listen.metrics_port or 0))

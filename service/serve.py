@@ -30,7 +30,7 @@ from service.attempts.model import Attempt
 from service.configuration import SECRET_KEY, Configuration, ConfigurationError
 from service.context import Context
 from service.db import Database, release_all
-from service.http_server import Server, metrics_server
+from service.http_server import Server, listen_on, metrics_server
 from service.initialise import ensure_deployment, prepare_folder
 from service.instances.model import Instance
 from service.jobs.model import Job
@@ -49,6 +49,7 @@ log = structlog.get_logger(__name__)
 
 CALLS_FINISH = 5.0
 """Real seconds that calls to clouds have, after SIGTERM, to come back and be recorded."""
+_SECRET_WORDS = ("secret", "key", "token")
 
 
 class CannotServeError(Exception):
@@ -71,7 +72,7 @@ def serve(
         make_key_file(settings)
     keys = load_keys(settings, environment)
     options = _storage_options(settings, environment)
-    configure(settings.log_level, _hidden(settings, options, environment))
+    configure(settings.log_level, _hidden(settings, environment))
     with ExitStack() as held:
         _lock(database_url(settings), held)
         clock = ScaledClock.parse(settings.clock)
@@ -83,7 +84,7 @@ def serve(
         if database.is_sqlite:  # we hold its lock, so whoever held a claim is dead
             database.write(lambda session: release_all(session, Job, Attempt, Instance, Poll))
         deployment = database.write(lambda session: ensure_deployment(session, settings, clock.now()))
-        listening = _listen(settings)
+        listening = listen_on(settings.listen.host, settings.listen.port)
         held.callback(listening.close)
         pools = Pools(_sizes(settings))
         loops = Loops(clock)
@@ -239,20 +240,6 @@ def _lock(url: str, held: ExitStack) -> None:
     file.flush()
 
 
-def _listen(settings: Settings) -> socket.socket:
-    host, port = settings.listen.host, settings.listen.port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(1024)
-    except OSError as error:
-        listening.close()
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
-    return listening
-
-
 def _address(settings: Settings, listening: socket.socket) -> str:
     """Where the service can be called from this machine."""
     host, port = listening.getsockname()[:2]
@@ -277,21 +264,16 @@ def _storage_options(settings: Settings, environment: Mapping[str, str]) -> dict
         raise CannotServeError(f"storage: {error}") from error
 
 
-def _hidden(settings: Settings, options: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
-    """Values that must never be logged: keys, and options of stores that were given by reference."""
+def _hidden(settings: Settings, environment: Mapping[str, str]) -> list[str]:
+    """Values that must never be logged: keys, and options of stores that stand for a secret."""
     values = [text.strip() for text in environment.get(SECRET_KEY, "").split(",")]
-    given = [settings.storage_options, *settings.stores.values()]
-    values += [
-        resolved({name: text}, environment)[name]
-        for each in given
-        for name, text in each.items()
-        if text.startswith(("env:", "file:")) or "secret" in name or "key" in name
-    ]
-    return [value for value in [*values, *_secret_options(options)] if len(value) >= 8]
-
-
-def _secret_options(options: Mapping[str, str]) -> list[str]:
-    return [text for name, text in options.items() if "secret" in name or "token" in name]
+    for options in (settings.storage_options, *settings.stores.values()):
+        values += [
+            value
+            for name, value in resolved(options, environment).items()
+            if options[name].startswith(("env:", "file:")) or any(word in name for word in _SECRET_WORDS)
+        ]
+    return [value for value in values if len(value) >= 8]
 
 
 def _has_admin(session: Session) -> bool:
