@@ -61,27 +61,36 @@ def events(
     json: Json = False,
 ) -> None:
     """Show what happened."""
-    from service.cli.show import as_json
+    from service.cli.show import as_json, waiting
 
     if follow and job is None:
         raise typer.BadParameter("goes with a JOB", param_hint="--follow")
     with connect(context) as client:
         job = None if job is None else job_id(client, job)
         if follow and job is not None:
-            _follow_events(client, job, kind)
+            _follow_events(client, job, kind, json=json)
             return
-        if job is not None:
-            found = [item for item in client.pages(f"/v1/jobs/{job}/events") if kind in (None, item["kind"])]
-            items = found[-limit:]
-        else:
-            items = list(client.pages("/v1/events", {"project": project, "kind": kind}, limit=limit))
+        with waiting("asking the service"):
+            items = _events(client, job, kind, project, limit)
     if json:
         as_json(items)
     else:
         _show(items)
 
 
-def _follow_events(client: Client, job: str, kind: str | None) -> None:
+def _events(
+    client: Client, job: str | None, kind: str | None, project: str | None, limit: int
+) -> list[dict[str, Any]]:
+    if job is None:
+        return list(client.pages("/v1/events", {"project": project, "kind": kind}, limit=limit))
+    found = [item for item in client.pages(f"/v1/jobs/{job}/events") if kind in (None, item["kind"])]
+    return found[-limit:]
+
+
+def _follow_events(client: Client, job: str, kind: str | None, *, json: bool) -> None:
+    """Until the job is over: a line an event, as JSON or for people."""
+    from json import dumps
+
     from service.cli.follow import EventTail
     from service.cli.jobs import OVER
     from service.cli.show import clock_time, line
@@ -90,7 +99,11 @@ def _follow_events(client: Client, job: str, kind: str | None) -> None:
     while True:
         over = client.get(f"/v1/jobs/{job}")["state"] in OVER
         for event in tail.new():
-            if kind in (None, event["kind"]):
+            if kind not in (None, event["kind"]):
+                continue
+            if json:
+                print(dumps(event, ensure_ascii=False), flush=True)
+            else:
                 line(f"{clock_time(event['at'])}  {event['kind']:<20}  {event['message']}")
         if over:
             return

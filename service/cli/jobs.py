@@ -24,13 +24,13 @@ def ps(
     json: Json = False,
 ) -> None:
     """List jobs that are not over, newest first."""
-    from service.cli.show import as_json, between, clock_time, dollars, table
+    from service.cli.show import as_json, between, clock_time, dollars, table, waiting
 
     states = tuple(state or (() if everything else ACTIVE))
     wrong = set(states) - {*ACTIVE, *OVER}
     if wrong:
         raise UsageError(f"--state {', '.join(sorted(wrong))}: allowed are {', '.join((*ACTIVE, *OVER))}")
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         params = {"project": project, "state": ",".join(states) or None}
         items = list(client.pages("/v1/jobs", params, limit=limit))
     if json:
@@ -63,9 +63,9 @@ def _where(job: dict[str, Any]) -> str | None:
 
 def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
     """Say why a job waits: for each offer, since and until when."""
-    from service.cli.show import as_json, clock_time, line, table, tally
+    from service.cli.show import as_json, clock_time, line, table, tally, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         answer = client.get(f"/v1/jobs/{job_id(client, job)}:explain")
     if json:
         as_json(answer)
@@ -96,9 +96,9 @@ def cancel(context: typer.Context, job: JobId, json: Json = False) -> None:
 
     It is told, may write a last checkpoint, and its instances are ended.
     """
-    from service.cli.show import as_json, line
+    from service.cli.show import as_json, line, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         which = job_id(client, job, to_change=True)
         answer = client.post(f"/v1/jobs/{which}:cancel")
     if json:

@@ -26,10 +26,10 @@ def offers(
     json: Json = False,
 ) -> None:
     """List what the clouds sell to us, cheapest first."""
-    from service.cli.show import as_json, clock_time, dollars, table
+    from service.cli.show import as_json, clock_time, dollars, table, waiting
 
     params = {"gpu": gpus, "provider": provider, "region": region, "capacity_type": capacity_type}
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         items = list(client.pages("/v1/offers", params, limit=limit))
     if json:
         as_json(items)
@@ -68,9 +68,9 @@ def instances(
     json: Json = False,
 ) -> None:
     """List live instances, newest first."""
-    from service.cli.show import as_json, clock_time, table
+    from service.cli.show import as_json, clock_time, table, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         params = {"provider": provider, "all": everything or None}
         items = list(client.pages("/v1/instances", params, limit=limit))
     if json:

@@ -12,9 +12,9 @@ from service.cli.globals import connect
 
 def ls(context: typer.Context, json: Json = False) -> None:
     """List the projects that your token may see."""
-    from service.cli.show import as_json, clock_time, table
+    from service.cli.show import as_json, clock_time, table, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         items = list(client.pages("/v1/projects"))
     if json:
         as_json(items)
@@ -29,9 +29,9 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a project."""
-    from service.cli.show import as_json, line
+    from service.cli.show import as_json, line, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         made = client.post("/v1/projects", {"name": name})
     if json:
         as_json(made)

@@ -30,10 +30,11 @@ def put(
     project: Project = DEFAULT_PROJECT,
 ) -> None:
     """Set a secret from a file or standard input, never from the command line, which others could read."""
-    from service.cli.show import line
+    from service.cli.show import line, waiting
 
-    with connect(context) as client:
-        client.put(f"/v1/projects/{project}/secrets/{name}", {"value": _value(file)})
+    value = _value(file)
+    with connect(context) as client, waiting("asking the service"):
+        client.put(f"/v1/projects/{project}/secrets/{name}", {"value": value})
     line(f"{project}/{name}: set")
 
 
@@ -62,9 +63,9 @@ def _value(file: Path | None) -> str:
 
 def ls(context: typer.Context, project: Project = DEFAULT_PROJECT, json: Json = False) -> None:
     """List the names of a project's secrets."""
-    from service.cli.show import as_json, clock_time, table
+    from service.cli.show import as_json, clock_time, table, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         items = list(client.pages(f"/v1/projects/{project}/secrets"))
     if json:
         as_json(items)
@@ -75,8 +76,8 @@ def ls(context: typer.Context, project: Project = DEFAULT_PROJECT, json: Json = 
 
 def rm(context: typer.Context, name: Name, project: Project = DEFAULT_PROJECT) -> None:
     """Remove a secret. Jobs that run keep what they were given."""
-    from service.cli.show import line
+    from service.cli.show import line, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         client.delete(f"/v1/projects/{project}/secrets/{name}")
     line(f"{project}/{name}: removed")

@@ -52,9 +52,9 @@ def ls(
     json: Json = False,
 ) -> None:
     """List API tokens: what each may do. Their texts are kept nowhere."""
-    from service.cli.show import as_json, clock_time, table
+    from service.cli.show import as_json, clock_time, table, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         items = list(client.pages("/v1/tokens", {"revoked": revoked}))
     if json:
         as_json(items)
@@ -84,10 +84,10 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a token; it is shown once. With --project it is good for that project only."""
-    from service.cli.show import as_json, note
+    from service.cli.show import as_json, note, waiting
 
     body = {"name": name, "role": role, "project": project, "expires_in": expires_in}
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         made = client.post("/v1/tokens", {key: value for key, value in body.items() if value is not None})
     if json:
         as_json(made)
@@ -100,8 +100,8 @@ def revoke(
     context: typer.Context, token: Annotated[str, typer.Argument(help="Its id.", metavar="ID")]
 ) -> None:
     """Revoke a token at once."""
-    from service.cli.show import line
+    from service.cli.show import line, waiting
 
-    with connect(context) as client:
+    with connect(context) as client, waiting("asking the service"):
         client.delete(f"/v1/tokens/{token}")
     line(f"{token}: revoked")

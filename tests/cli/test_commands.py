@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -139,6 +140,8 @@ def test_a_detached_job_prints_its_id_waits_for_offers_and_can_be_cancelled(
     kinds = [event["kind"] for event in corral("events", job, "--json").json]
     assert kinds[0] == "job_submitted"
     assert kinds[-1] == "job_cancelled"
+    followed = corral("events", job, "--follow", "--json").out.splitlines()
+    assert [json.loads(line)["kind"] for line in followed] == kinds
     assert corral("logs", job).out == ""
 
 
