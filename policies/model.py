@@ -49,11 +49,27 @@ class Needs:
     nodes: int = 1
 
 
+Place = tuple[str, str, str]
+"""Provider, region, zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a job runs. `pending` is what is left of its restart: time that is paid and makes no progress."""
+
+    key: OfferKey
+    pending: timedelta = timedelta(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job as a policy sees it. `max_price` is USD per node-hour.
 
     `waiting_since` is when it last began to wait for capacity. `allow` empty means everywhere.
+
+    For jobs with a deadline: `work_left` is computing time, `restart` what each launch takes before it makes
+    progress, `step` when the policy is asked again at the latest. `egress` is USD for moving the checkpoint
+    from where it lies to a place, 0 where none is given. `money_left` is USD, None without a cap.
     """
 
     id: str
@@ -68,6 +84,13 @@ class Job:
     allow: tuple[Scope, ...] = ()
     deny: tuple[Scope, ...] = ()
     image: str | None = None
+    deadline: datetime | None = None
+    work_left: timedelta | None = None
+    restart: timedelta = timedelta(0)
+    step: timedelta = timedelta(minutes=1)
+    egress: Mapping[Place, float] = field(default_factory=dict)
+    money_left: float | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +125,30 @@ class Market(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen of one spot offer: seconds with and without capacity, and how often that changed.
+
+    `available` is what was seen last, at `seen`; `since` is when it was first seen so without a break.
+    """
+
+    available: bool
+    since: datetime
+    seen: datetime
+    up_seconds: float = 0.0
+    losses: float = 0.0
+    down_seconds: float = 0.0
+    gains: float = 0.0
+
+
+class ObservedMarket(Market, Protocol):
+    """A market with the memory of what became of tries, launches and instances."""
+
+    @property
+    def evidence(self) -> Mapping[OfferKey, Evidence]:
+        """What was seen of spot offers; those never tried are missing."""
+
+
 class Reason(StrEnum):
     """Why an offer was passed over, in the order in which they are looked for."""
 
@@ -115,6 +162,7 @@ class Reason(StrEnum):
     PRICE_TOO_HIGH = "price_too_high"
     WAITING_FOR_SPOT = "waiting_for_spot"
     BLOCKED = "blocked"
+    NOT_WORTH_IT = "not_worth_it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +183,7 @@ class Launch:
 
     offers: tuple[Offer, ...]
     why: str
+    deadline_at_risk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +201,7 @@ class Wait:
     until: datetime | None
     why: str
     counts: Mapping[str, int] = field(default_factory=dict)
+    deadline_at_risk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +209,7 @@ class Stay:
     """The job is well where it is."""
 
     why: str
+    deadline_at_risk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +218,7 @@ class Move:
 
     offers: tuple[Offer, ...]
     why: str
+    deadline_at_risk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +226,7 @@ class Stop:
     """The job should not go on."""
 
     why: str
+    deadline_at_risk: bool = False
 
 
 Decision = Launch | Probe | Wait | Stay | Move | Stop

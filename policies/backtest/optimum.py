@@ -61,10 +61,7 @@ def _options(problem: Problem) -> list[_Option]:
     spot = [
         _Option(
             i,
-            [
-                problem.bill(p) if has else None
-                for p, has in zip(zone.spot_price, zone.capacity, strict=True)
-            ],
+            [problem.bill(p) if has else None for p, has in zip(zone.spot_price, zone.capacity, strict=True)],
         )
         for i, zone in enumerate(problem.zones)
     ]

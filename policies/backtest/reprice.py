@@ -14,7 +14,7 @@ class FalseLogError(ValueError):
 
 
 def reprice(problem: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Costs by part in USD, `finish_seconds`, `met_deadline`, `launches` and `moves`. Raises FalseLogError."""
+    """Costs by part in USD, `finish_seconds`, `met_deadline`, `launches`, `moves`. Raises FalseLogError."""
     hours = problem["gap_seconds"] / 3600
     sums = dict.fromkeys(("spot_cost", "on_demand_cost", "egress_cost", "probe_cost"), 0.0)
     launches = moves = 0
