@@ -1,5 +1,5 @@
 # The first stage builds the application's own environment, the second holds that, an unprivileged user, and nothing
-# else. `make docker-check` runs these steps without an engine.
+# else. `make docker-check` runs these steps without an engine; none has built it yet.
 FROM debian:bookworm-slim AS build
 RUN apt-get update -q \
  && apt-get install -y -q --no-install-recommends ca-certificates python3 python3-venv \

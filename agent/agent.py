@@ -35,7 +35,7 @@ from agent.states import State
 from clock import Clock
 
 T = TypeVar("T")
-DEFAULT_GRACE = 30.0  # seconds between SIGTERM and SIGKILL for a job that says nothing about it
+DEFAULT_GRACE = 25.0  # seconds from SIGTERM to SIGKILL for a job without a checkpoint, as the service has it
 _POLL_SECONDS = 0.25
 _NOTES_BYTES = 8192
 

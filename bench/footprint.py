@@ -1,6 +1,6 @@
 """What a service costs that does nothing: time until it is ready, memory, CPU while idle.
 
-    .venv/bin/python bench/footprint.py [--seconds 20] [--json FILE]
+    .venv/bin/python -m bench.footprint [--seconds 20] [--json FILE]
 
 Starts `corral serve` in a new folder, with no cloud configured, on a free port of 127.0.0.1.
 """
