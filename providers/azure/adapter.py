@@ -21,7 +21,7 @@ from providers.azure.prices import RetailPrices
 from providers.azure.remembered import Remembered
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
-from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT
+from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import (
@@ -94,7 +94,7 @@ class AzureProvider:
             self._must_boot(image, size, request)
         subnet = request.subnet or self._networks.subnet(region, settings)
         disk = "Premium_LRS" if size is not None and size.premium_disks else "StandardSSD_LRS"
-        facts = {SSH_KEY: throwaway_key(), DISK_TYPE: disk, **image.extra()}
+        facts = {SSH_KEY: throwaway_key(), DISK_TYPE: disk, **frozen(settings), **image.extra()}
         return request.with_resolved(image=image.reference, subnet=subnet, **facts)
 
     @only_provider_errors(creates=True)

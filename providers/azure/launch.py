@@ -43,7 +43,7 @@ class Launcher:
         urls: dict[int, str] = {}
         for node in range(request.nodes):
             try:
-                one, url = self._node(request, node, settings, attempt)
+                one, url = self._node(request, node, attempt)
             except ProviderError as error:
                 raise self._withdrawn(error, made, request, settings) from error
             made.append(one)
@@ -51,10 +51,8 @@ class Launcher:
                 urls[node] = url
         return Launched(tuple(made), operations.handle(urls))
 
-    def _node(
-        self, request: LaunchRequest, node: int, settings: RegionConfig, attempt: Attempt
-    ) -> tuple[CloudInstance, str | None]:
-        name, whole = request.names()[node], body(request, node, settings)
+    def _node(self, request: LaunchRequest, node: int, attempt: Attempt) -> tuple[CloudInstance, str | None]:
+        name, whole = request.names()[node], body(request, node)
         if self._remembered.knows(name):
             return self._adopted(request, name, whole, None)
         try:

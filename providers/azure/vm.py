@@ -19,8 +19,11 @@ NODE_TAG = "corral-node"
 VM_TAG = "corral-vm"
 SPEC_TAG = "corral-spec"
 
+# Keys of LaunchRequest.extra: all that settings decide, frozen when the request is prepared.
 SSH_KEY = "ssh_public_key"
 DISK_TYPE = "os_disk_type"
+PUBLIC_ADDRESS, SECURITY_GROUP, INSTANCE_ROLE = "public_address", "security_group", "instance_role"
+
 ADMIN = "corral"
 USER_DATA_LIMIT = 65_535  # bytes before base64 (ARM, osProfile.customData)
 
@@ -35,7 +38,16 @@ def zone_key(region: str, zones: Any) -> str:
     return f"{region}-{zones[0]}" if zones else region
 
 
-def body(request: LaunchRequest, node: int, settings: RegionConfig) -> dict[str, Any]:
+def frozen(settings: RegionConfig) -> dict[str, str]:
+    """What a region's settings say of its machines, for LaunchRequest.extra."""
+    return {
+        PUBLIC_ADDRESS: "yes" if settings.public_address else "no",
+        SECURITY_GROUP: next(iter(settings.security_groups), ""),
+        INSTANCE_ROLE: settings.instance_role or "",
+    }
+
+
+def body(request: LaunchRequest, node: int) -> dict[str, Any]:
     """The PUT's JSON for one node, always the same for the same prepared request."""
     name, offer = request.names()[node], request.offer
     tags = {**request.tags, TOKEN_TAG: request.token, NODE_TAG: str(node), VM_TAG: name}
@@ -43,7 +55,7 @@ def body(request: LaunchRequest, node: int, settings: RegionConfig) -> dict[str,
         "hardwareProfile": {"vmSize": offer.instance_type},
         "storageProfile": {"imageReference": reference(request.image or ""), "osDisk": _disk(request, name)},
         "osProfile": _os(request, name),
-        "networkProfile": _network(request, name, settings, tags),
+        "networkProfile": _network(request, name, tags),
         "priority": "Regular",
     }
     if offer.capacity_type is CapacityType.SPOT:
@@ -57,11 +69,8 @@ def body(request: LaunchRequest, node: int, settings: RegionConfig) -> dict[str,
     zone = zone_number(offer.zone, offer.region)
     if zone is not None:
         whole["zones"] = [zone]
-    if settings.instance_role is not None:
-        whole["identity"] = {
-            "type": "UserAssigned",
-            "userAssignedIdentities": {settings.instance_role: {}},
-        }
+    if role := request.extra[INSTANCE_ROLE]:
+        whole["identity"] = {"type": "UserAssigned", "userAssignedIdentities": {role: {}}}
     if plan := _plan(request.extra):
         whole["plan"] = plan
     # What a machine was asked for cannot be read back (customData), so a second send is compared by this.
@@ -99,15 +108,13 @@ def _os(request: LaunchRequest, name: str) -> dict[str, Any]:
     }
 
 
-def _network(
-    request: LaunchRequest, name: str, settings: RegionConfig, tags: Mapping[str, str]
-) -> dict[str, Any]:
+def _network(request: LaunchRequest, name: str, tags: Mapping[str, str]) -> dict[str, Any]:
     """An inline card: Azure makes it with the machine, so a refused create leaves none behind."""
     address: dict[str, Any] = {
         "name": "primary",
         "properties": {"primary": True, "subnet": {"id": request.subnet}},
     }
-    if settings.public_address:
+    if request.extra[PUBLIC_ADDRESS] == "yes":
         address["properties"]["publicIPAddressConfiguration"] = {
             "name": f"{name}-ip",
             "sku": {"name": "Standard", "tier": "Regional"},
@@ -119,8 +126,8 @@ def _network(
         "tags": dict(tags),
         "properties": {"primary": True, "deleteOption": "Delete", "ipConfigurations": [address]},
     }
-    if settings.security_groups:
-        card["properties"]["networkSecurityGroup"] = {"id": settings.security_groups[0]}
+    if group := request.extra[SECURITY_GROUP]:
+        card["properties"]["networkSecurityGroup"] = {"id": group}
     return {"networkApiVersion": "2022-11-01", "networkInterfaceConfigurations": [card]}
 
 

@@ -10,6 +10,7 @@ import azure.mgmt.network.models as network
 import pytest
 
 from providers.azure.vm import body as sent_by_the_adapter
+from providers.azure.vm import frozen
 from providers.config import RegionConfig
 from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
 from tests.sandbox.arm_client import GROUP_ID, IMAGE, SIZE, SUBNET, Site, body
@@ -128,9 +129,9 @@ def test_the_adapters_create_holds_only_what_the_models_know(
         "plan_name": "n",
         "plan_product": "p",
         "plan_publisher": "q",
+        **frozen(RegionConfig(security_groups=("/nsg",), instance_role="/identity")),
     }
     request = LaunchRequest("a" * 32, key, 2, "#cloud-config\n", {"x": "y"}, 50, image, SUBNET, None, extra)
-    settings = RegionConfig(security_groups=("/nsg",), instance_role="/identity")
-    whole = sent_by_the_adapter(request, 1, settings)
+    whole = sent_by_the_adapter(request, 1)
     assert strange(compute.VirtualMachine, whole) == []
-    assert whole == sent_by_the_adapter(request, 1, settings)
+    assert whole == sent_by_the_adapter(request, 1)

@@ -11,7 +11,8 @@ import pytest
 
 from providers.azure.adapter import AzureProvider
 from providers.azure.operations import address, handle
-from providers.config import AccountConfig
+from providers.azure.vm import frozen
+from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, EndReason, InstanceState, LaunchRequest, Scope
 from sandbox.scenario import CapacityRule, Restore
@@ -92,7 +93,9 @@ def test_a_resend_makes_no_second_machine_and_adopts_the_first(bench: AzureBench
     bench.cloud.fault(CREATE, "drop_reply")
     refused(bench, asked)
     first = bench.cloud.vm(asked.names()[0]).id
-    again = AzureProvider(account(bench.cloud.url), bench.cloud.clock)  # as after a restart of the service
+    # As after a restart of the service, with other settings: what was asked for is frozen in the request.
+    changed = account(bench.cloud.url, regions={"eastus": {"public_address": False}})
+    again = AzureProvider(changed, bench.cloud.clock)
     launched = again.launch(asked)
     assert [one.provider_id for one in launched.instances] == list(asked.names())
     assert bench.cloud.vm(asked.names()[0]).id == first
@@ -133,7 +136,7 @@ def test_a_missing_registration_is_an_answer_and_registers_nothing(bench: AzureB
 
 def _unsent(bench: AzureBench) -> LaunchRequest:
     """A prepared request, made without a call."""
-    extra = {"ssh_public_key": "ssh-rsa AAAA"}
+    extra = {"ssh_public_key": "ssh-rsa AAAA", **frozen(RegionConfig())}
     return replace(
         LaunchRequest("f" * 32, bench.offer(), 1, "", {}, 30), image=IMAGE, subnet="/s", extra=extra
     )
