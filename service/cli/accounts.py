@@ -23,7 +23,7 @@ def check(config: ConfigFile = None, json: Json = False) -> None:
     Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if some fail.
     """
     from clock import ScaledClock
-    from service.cli.settings_file import load_settings
+    from service.cli.settings_file import config_path, load_settings
     from service.cli.show import as_json, table
 
     settings = load_settings(config)
@@ -42,7 +42,8 @@ def check(config: ConfigFile = None, json: Json = False) -> None:
             )
             for line in lines
         ]
-        empty = "no accounts in the settings; `corral serve --sandbox` brings local clouds"
+        where = config_path(config) or "no file: give --config or CORRAL_CONFIG"
+        empty = f"no accounts in the settings ({where}); `corral serve --sandbox` brings local clouds"
         table(("ACCOUNT", "", "WHAT", "SEEN", "HOW TO MEND IT"), rows, empty=empty)
     wrong = sum(not line["ok"] for line in lines)
     if wrong:

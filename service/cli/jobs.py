@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,8 @@ from service.cli.naming import job_id
 
 ACTIVE = ("queued", "starting", "running", "stopping")
 OVER = ("succeeded", "failed", "cancelled")
+MOST_OFFERS = 5000
+"""As many as the service lists in one answer."""
 
 
 def ps(
@@ -61,18 +64,41 @@ def _where(job: dict[str, Any]) -> str | None:
     return f"{offer['provider']}/{offer['zone']}" if offer else None
 
 
-def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
-    """Say why a job waits: for each offer, since and until when."""
-    from service.cli.show import as_json, clock_time, line, table, tally, waiting
+def explain(
+    context: typer.Context,
+    job: JobId,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=MOST_OFFERS, help="At most so many offers.")
+    ] = 50,
+    json: Json = False,
+) -> None:
+    """Say why a job waits: for each offer with its GPU, since and until when."""
+    from service.cli.show import as_json, line, tally, waiting
 
     with connect(context) as client, waiting("asking the service"):
-        answer = client.get(f"/v1/jobs/{job_id(client, job)}:explain")
+        path = f"/v1/jobs/{job_id(client, job)}:explain"
+        answer = client.get(path, {"limit": limit if json else MOST_OFFERS})
     if json:
         as_json(answer)
         return
     line(f"{answer['state']}: {answer['detail'] or '-'}")
+    if answer["state"] not in ("queued", "starting"):
+        return
     if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
+    _show_candidates(answer["candidates"], limit)
+
+
+def of_interest(candidates: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the offers of other GPUs, of which there are hundreds; all, if there are no others."""
+    found = [candidate for candidate in candidates if candidate["reason"] != "wrong_gpu"]
+    return found or list(candidates)
+
+
+def _show_candidates(candidates: Sequence[dict[str, Any]], limit: int) -> None:
+    from service.cli.show import clock_time, dollars, more, table
+
+    found = of_interest(candidates)
     rows = [
         (
             candidate["rank"],
@@ -80,15 +106,17 @@ def explain(context: typer.Context, job: JobId, json: Json = False) -> None:
             candidate["zone"],
             candidate["instance_type"],
             candidate["capacity_type"],
+            dollars(candidate["price_usd_hour"], 4),
             candidate["reason"] or "can be tried",
             candidate["detail"],
             clock_time(candidate["since"]),
             clock_time(candidate["until"]),
         )
-        for candidate in answer["candidates"]
+        for candidate in found[:limit]
     ]
-    columns = ("RANK", "ACCOUNT", "ZONE", "TYPE", "CAPACITY", "REASON", "DETAIL", "SINCE", "UNTIL")
+    columns = ("RANK", "ACCOUNT", "ZONE", "TYPE", "CAPACITY", "PRICE/H", "REASON", "DETAIL", "SINCE", "UNTIL")
     table(columns, rows, empty="no offers are known yet")
+    more(len(found) - len(rows), "--limit")
 
 
 def cancel(context: typer.Context, job: JobId, json: Json = False) -> None:

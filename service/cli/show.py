@@ -38,6 +38,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: st
     console.print(grid)
 
 
+def more(left: int, option: str | None = None) -> None:
+    """Say how many rows were left out, and which option shows them; nothing if none was."""
+    if left > 0:
+        line(f"and {left} more" + (f"; {option} shows them" if option else ""))
+
+
 def plain(value: object) -> str:
     """Text that cannot steer a terminal; nothing is shown as `-`."""
     return "-" if value is None or value == "" else _printable(str(value))

@@ -144,7 +144,7 @@ def _all(values: list[str] | None) -> tuple[str, ...]:
 
 
 def _show_plan(answer: dict[str, Any]) -> None:
-    from service.cli.show import dollars, line, note, table, tally
+    from service.cli.show import dollars, line, more, note, table, tally
 
     rows = [
         (
@@ -160,6 +160,7 @@ def _show_plan(answer: dict[str, Any]) -> None:
     columns = ("RANK", "ACCOUNT", "ZONE", "TYPE", "CAPACITY", "PRICE/H")
     unknown = "no offers are known: no account is configured, or the clouds were not read yet"
     table(columns, rows, empty="no offer can be tried now" if answer["counts"] else unknown)
+    more(answer["total_offers"] - len(rows))
     if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
     for warning in answer["warnings"]:

@@ -79,7 +79,8 @@ def create(
     role: Annotated[str, typer.Option("--role", help="admin, member or viewer.")] = "member",
     project: Project = None,
     expires_in: Annotated[
-        str | None, typer.Option("--expires-in", help="How long it is good for: 12h, 90d. Default: always.")
+        str | None,
+        typer.Option("--expires-in", help="How long it is good for: 12h, 90d, or seconds. Default: always."),
     ] = None,
     json: Json = False,
 ) -> None:

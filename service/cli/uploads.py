@@ -41,7 +41,12 @@ def with_uploads(client: Client, spec: dict[str, Any], beside: Path, workdir: Pa
 
 def without_uploads(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec without what names things of this machine, which make no difference to where a job can run."""
-    return {name: value for name, value in spec.items() if name not in ("workdir", "files", "file_mounts")}
+    result = {name: value for name, value in spec.items() if name not in ("workdir", "files")}
+    if isinstance(spec.get("file_mounts"), dict):
+        result["file_mounts"] = {
+            path: source for path, source in spec["file_mounts"].items() if not _is_local(source)
+        }
+    return result
 
 
 def send_directory(client: Client, directory: Path, project: str | None) -> str:
