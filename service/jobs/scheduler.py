@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import func
+import structlog
+from sqlalchemy import func, update
 from sqlmodel import Session, col, select
 
 from policies import cheapest
@@ -27,6 +28,8 @@ from service.market.snapshot import MarketSnapshot, offers_version, read_offers,
 from service.projects.model import Project
 from service.settings import Settings
 from service.states import JobState
+
+log = structlog.get_logger(__name__)
 
 POLICIES: dict[str, ModuleType] = {"cheapest": cheapest}
 WANTING = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
@@ -58,7 +61,7 @@ class Scheduler:
         if due:
             market = ctx.database.read(lambda session: self._snapshot(session, now))
             projects = ctx.database.read(_project_names)
-            planned = [_schedule(ctx, job, projects[job.project_id], market) for job in due]
+            planned = [_alone(ctx, job, projects[job.project_id], market) for job in due]
             if any(planned):
                 ctx.wake("launcher")
         return ctx.database.read(_next_due)
@@ -82,6 +85,25 @@ def _next_due(session: Session) -> datetime | None:
 
 def _project_names(session: Session) -> dict[str, str]:
     return {project.id: project.name for project in session.exec(select(Project)).all()}
+
+
+def _alone(ctx: Context, job: Job, project: str, market: MarketSnapshot) -> bool:
+    """A fault of ours over one job must not starve those behind it: it is logged, and tried again later."""
+    try:
+        return _schedule(ctx, job, project, market)
+    except Exception:
+        log.exception("job_not_scheduled", job=job.id)
+        _put_off(ctx, job.id)
+        return False
+
+
+def _put_off(ctx: Context, job_id: str) -> None:
+    def put_off(session: Session) -> None:
+        session.connection().execute(
+            update(Job).where(col(Job.id) == job_id).values(wake_at=ctx.now() + LOOK_AGAIN)
+        )
+
+    ctx.database.write(put_off)
 
 
 def _schedule(ctx: Context, job: Job, project: str, market: MarketSnapshot) -> bool:

@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from sqlmodel import Session
 
 from policies.model import Reason
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, Scope
+from service.jobs.model import Job
 from service.jobs.scheduler import policy_for
 from service.jobs.view import policy_job
 from service.market.snapshot import snapshot
@@ -122,6 +124,21 @@ def test_a_job_that_cannot_be_placed_holds_up_nobody(bench: Bench) -> None:
     small = bench.submit_job("small")
     bench.turn()
     assert bench.live_attempt(small).state is AttemptState.BOOTING
+
+
+def test_a_job_that_we_cannot_make_sense_of_holds_up_nobody(bench: Bench) -> None:
+    odd = bench.submit_job("odd", priority=100)
+
+    def spoil(session: Session) -> None:
+        row = session.get_one(Job, odd)
+        row.spec = {"name": "written by another version"}
+        session.add(row)
+
+    bench.database.write(spoil)
+    plain = bench.submit_job("plain")
+    bench.turn()
+    assert bench.live_attempt(plain).state is AttemptState.BOOTING
+    assert bench.job(odd).state is JobState.QUEUED
 
 
 def test_spot_wait_is_kept_and_then_on_demand_is_taken(make_bench: MakeBench, clock: FakeClock) -> None:
