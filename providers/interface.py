@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from providers.quotas import QuotaListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -49,6 +50,11 @@ class Provider(Protocol):
 
     def offers(self, region: str) -> OfferListing:
         """What can be asked for in a region, with prices."""
+
+    def quotas(self, region: str) -> QuotaListing:
+        """The limits that gate what is offered in a region, with usage; account-wide ones with region None.
+        What the cloud does not tell is unknown (None), never zero.
+        """
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         """Resolve image and subnet, so that sending the result twice sends the same bytes; create nothing."""

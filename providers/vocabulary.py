@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class CapacityType(StrEnum):
@@ -116,6 +118,14 @@ class Scope:
 
 
 SCOPE_FIELDS = tuple(Scope.__dataclass_fields__)
+
+
+def scope_from(given: Mapping[str, str]) -> Scope:
+    """The scope that `given` wrote down."""
+    fields: dict[str, Any] = dict(given)
+    if "capacity_type" in fields:
+        fields["capacity_type"] = CapacityType(fields["capacity_type"])
+    return Scope(**fields)
 
 
 @dataclass(frozen=True, slots=True)

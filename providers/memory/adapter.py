@@ -10,6 +10,7 @@ from clock import Clock
 from providers.errors import ErrorKind, ProviderError
 from providers.memory.cloud import LaunchCall, MemoryCloud, Promise
 from providers.memory.machines import Machine
+from providers.quotas import QuotaListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -78,6 +79,11 @@ class MemoryProvider:
             sold = self.cloud.market.sold_in(region, self._clock.now())
             mine = (offer for offer in sold if offer.key.account == self._account)
             return OfferListing(tuple(o for o in mine if not _is_hidden(o.key.zone, region, hidden)), hidden)
+
+    def quotas(self, region: str) -> QuotaListing:
+        with self._call("quotas"):
+            quotas = self.cloud.market.quotas(self._provider, self._account, region, self._clock.now())
+            return QuotaListing(tuple(quotas), self._hidden("quotas", region))
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         with self._call("prepare", self._offer(request)):

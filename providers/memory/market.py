@@ -8,6 +8,7 @@ from datetime import datetime
 
 from providers.errors import ErrorKind, ProviderError
 from providers.memory.machines import Machine
+from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
 
 
@@ -42,6 +43,24 @@ class MemoryMarket:
 
     def set_quota(self, region: str, family: str, capacity_type: CapacityType, vcpus: int | None) -> None:
         self._quotas[region, family, capacity_type] = vcpus
+
+    def quotas(self, provider: str, account: str, region: str, now: datetime) -> list[Quota]:
+        """The limits that are set for a region, with what is in use."""
+        return [
+            Quota(
+                key=f"{family}-{capacity_type}",
+                name=f"{family} {capacity_type} vCPUs",
+                region=region,
+                unit=QuotaUnit.VCPU,
+                limit=limit,
+                usage=self._used(region, family, capacity_type, now),
+                gates=(Scope(provider, account, region, family=family, capacity_type=capacity_type),),
+                read_at=now,
+                adjustable=True,
+            )
+            for (where, family, capacity_type), limit in self._quotas.items()
+            if where == region and limit is not None
+        ]
 
     def get(self, key: OfferKey) -> Offer | None:
         shelf = self._shelves.get(key)
@@ -81,12 +100,7 @@ class MemoryMarket:
         limit = self._quotas.get((key.region, family, key.capacity_type))
         if limit is None:
             return None
-        used = sum(
-            self.in_use(other, now) * shelf.offer.type.vcpus
-            for other, shelf in self._shelves.items()
-            if (other.region, shelf.offer.type.family, other.capacity_type)
-            == (key.region, family, key.capacity_type)
-        )
+        used = self._used(key.region, family, key.capacity_type, now)
         asked = nodes * offer.type.vcpus
         if used + asked <= limit:
             return None
@@ -101,6 +115,14 @@ class MemoryMarket:
                 family=family,
                 capacity_type=key.capacity_type,
             ),
+        )
+
+    def _used(self, region: str, family: str, capacity_type: CapacityType, now: datetime) -> int:
+        """vCPUs in use of a family."""
+        return sum(
+            self.in_use(key, now) * shelf.offer.type.vcpus
+            for key, shelf in self._shelves.items()
+            if (key.region, shelf.offer.type.family, key.capacity_type) == (region, family, capacity_type)
         )
 
     def _out_of_stock(self, shelf: _Shelf, nodes: int, now: datetime) -> ProviderError | None:

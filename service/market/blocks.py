@@ -12,14 +12,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
 
 import orjson
 from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
 
 from providers.errors import KIND_RULES, ErrorKind, KindRule, ProviderError
-from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
+from providers.vocabulary import Offer, OfferKey, Scope, scope_from
 from service.jobs.model import Job
 from service.market.model import BlockRow
 
@@ -34,10 +33,7 @@ _PROVED_WRONG = frozenset(ErrorKind) - {ErrorKind.ACCOUNT_BLOCKED}
 
 def scope_of(row: BlockRow) -> Scope:
     """The scope that a row avoids."""
-    given: dict[str, Any] = dict(row.scope)
-    if "capacity_type" in given:
-        given["capacity_type"] = CapacityType(given["capacity_type"])
-    return Scope(**given)
+    return scope_from(row.scope)
 
 
 def block_failure(
