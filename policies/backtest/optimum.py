@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from policies.backtest.problem import TOLERANCE, Problem
+from policies.backtest.simulation import Mode, Simulation
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SEARCH_STEPS = 18
 _FIRST_ALLOWANCE = 0.002
 _ALLOWANCE_GROWS = 4.0
 
-_Label = tuple[float, float]  # progress in seconds, USD paid
+_Steps = tuple[Any, int, int, bool] | None  # the steps before, tick, option, launched
+_Label = tuple[float, float, _Steps]  # progress in seconds, USD paid, how
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,26 @@ class _Option:
     price: list[float | None]
 
 
-def optimum(problem: Problem) -> float | None:
-    """USD; None where the work cannot be done before the deadline at all."""
+@dataclass(frozen=True)
+class Plan:
+    """What someone who knew the market would do. `steps`: tick → (mode, zone, whether it launches then)."""
+
+    cost: float
+    steps: dict[int, tuple[Mode, int, bool]]
+
+    def act(self, state: Simulation) -> None:
+        """Follow the plan for one tick of a replay."""
+        mode, zone, launched = self.steps.get(state.tick, (Mode.IDLE, 0, False))
+        if mode is Mode.IDLE or launched:
+            state.stop()
+        if launched and mode is Mode.SPOT:
+            state.try_spot(zone)
+        elif launched:
+            state.start_on_demand(zone)
+
+
+def optimum(problem: Problem) -> Plan | None:
+    """The cheapest plan; None where the work cannot be done before the deadline at all."""
     if problem.work + problem.restart > problem.ticks * problem.gap + TOLERANCE:
         return None  # on-demand is always granted, so it would be as fast as anything
     options = _options(problem)
@@ -53,8 +74,18 @@ def optimum(problem: Problem) -> float | None:
     while True:
         found = _search(problem, options, bounds, least * (1 + allowance) + TOLERANCE)
         if found is not None:
-            return found
+            return _plan(problem, found)
         allowance *= _ALLOWANCE_GROWS
+
+
+def _plan(problem: Problem, label: _Label) -> Plan:
+    size = len(problem.zones)
+    steps = {}
+    step = label[2]
+    while step is not None:
+        step, tick, option, launched = step
+        steps[tick] = (Mode.SPOT if option < size else Mode.ON_DEMAND, option % size, launched)
+    return Plan(label[1], steps)
 
 
 def _options(problem: Problem) -> list[_Option]:
@@ -119,6 +150,14 @@ def _bound(problem: Problem, options: list[_Option], rate: float) -> _Bound:
     return _Bound(rate, idle[::-1], running[::-1])
 
 
+def _furthest(label: _Label) -> tuple[float, float]:
+    return -label[0], label[1]
+
+
+def _cost(label: _Label) -> float:
+    return label[1]
+
+
 class _Frontier:
     """Labels of one state of which none is both further and cheaper than another."""
 
@@ -132,24 +171,25 @@ class _Frontier:
         """
         kept: list[_Label] = []
         cheapest = math.inf
-        for progress, cost in sorted(self.labels, key=lambda label: (-label[0], label[1])):
+        for label in sorted(self.labels, key=_furthest):
+            progress, cost, _ = label
             if cost >= cheapest or progress + reach < work - TOLERANCE:
                 continue
             if all(cost + rest + rate * (work - progress) <= most for rate, rest in bounds):
-                kept.append((progress, cost))
+                kept.append(label)
                 cheapest = cost
         self.labels = kept
         return kept
 
 
-def _search(problem: Problem, options: list[_Option], bounds: list[_Bound], most: float) -> float | None:
+def _search(problem: Problem, options: list[_Option], bounds: list[_Bound], most: float) -> _Label | None:
     """The cheapest plan of at most `most` USD, tick by tick."""
     size = len(problem.zones)
     egress = _launch_egress(problem)
     idle = [_Frontier() for _ in range(size + 1)]
     running = [_Frontier() for _ in options]
-    idle[size].labels.append((0.0, 0.0))
-    best: float | None = None
+    idle[size].labels.append((0.0, 0.0, None))
+    best: _Label | None = None
     for tick in range(problem.ticks):
         reach = (problem.ticks - tick) * problem.gap
         for o, option in enumerate(options):  # stopping is free, losing leaves the same
@@ -164,17 +204,27 @@ def _search(problem: Problem, options: list[_Option], bounds: list[_Bound], most
             following.append(ahead)
             if price is None:
                 continue
-            starts = [
-                (progress - problem.restart, cost + egress[c][option.zone])
-                for c, frontier in enumerate(idle)
-                for progress, cost in frontier.labels
-            ]
-            ahead.labels = [(p + problem.gap, c + price) for p, c in (*running[o].labels, *starts)]
             rests = [(bound.rate, bound.running[tick + 1][o]) for bound in bounds]
+            rate, rest = rests[0]
+            most_now = most - rest - rate * problem.work - price  # dropped at once, before a label is made
+            stays = [
+                (progress + problem.gap, cost + price, (steps, tick, o, False))
+                for progress, cost, steps in running[o].labels
+                if cost - rate * (progress + problem.gap) <= most_now
+            ]
+            gain = problem.gap - problem.restart
+            starts = [
+                (progress + gain, cost + egress[c][option.zone] + price, (steps, tick, o, True))
+                for c, frontier in enumerate(idle)
+                for progress, cost, steps in frontier.labels
+                if cost + egress[c][option.zone] - rate * (progress + gain) <= most_now
+            ]
+            ahead.labels = [*stays, *starts]
             kept = ahead.tidy(rests, problem.work, most, reach - problem.gap)
-            done = [cost for progress, cost in kept if progress >= problem.work - TOLERANCE and cost <= most]
+            done = [label for label in kept if label[0] >= problem.work - TOLERANCE and label[1] <= most]
             if done:
-                best = most = min(done)
+                best = min(done, key=_cost)
+                most = best[1]
             ahead.labels = [label for label in kept if label[0] < problem.work - TOLERANCE]
         running = following
     return best
