@@ -14,7 +14,7 @@ export UV_CACHE_DIR  := $(CURDIR)/$(TOOLS)/cache
 export PIP_CACHE_DIR := $(CURDIR)/$(TOOLS)/cache/pip
 endif
 
-.PHONY: help install lock demo kills footprint docker-check test lint format types check clean
+.PHONY: help install lock demo kills footprint bench-markets docker-check test lint format types check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,10 @@ demo: install ## the main job, end to end, on three local clouds
 
 kills: install ## kill -9 of the service at 20 seeded moments of the demo's scenario (SEED=n, MOMENTS=n)
 	$(BIN)/python -m bench.kills $(if $(SEED),--seed $(SEED)) $(if $(MOMENTS),--moments $(MOMENTS))
+
+bench-markets: install ## every policy on recorded spot markets (MARKETS=folder, POLICY=name)
+	@test -d "$(MARKETS)" || { echo "bench-markets: MARKETS='$(MARKETS)' is no folder; give that of recorded markets, MARKETS=/path/to/markets" >&2; exit 2; }
+	$(BIN)/corral backtest "$(MARKETS)" --optimum --policy $(or $(POLICY),all)
 
 docker-check: ## the Dockerfile's steps without an engine; needs root and debootstrap (LEND=paths that RUN needs)
 	$(PYTHON) deploy/docker_check.py $(foreach path,$(LEND),--lend $(path))

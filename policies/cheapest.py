@@ -57,7 +57,7 @@ def _judge(job: Job, market: Market, offer: Offer, now: datetime) -> Candidate:
     if waits and now < on_demand_from:
         detail = "on-demand only once the job's spot wait is over"
         return Candidate(offer, None, Reason.WAITING_FOR_SPOT, detail, job.waiting_since, on_demand_from)
-    block = market.block_of(offer, now, job.image)
+    block = market.block_of(offer, now, job.image, job.needs.nodes)
     if block is None:
         return Candidate(offer)
     detail = ": ".join(text for text in (block.kind, block.code, block.message) if text)

@@ -208,7 +208,7 @@ def _blocked(job: Job, market: ObservedMarket, offer: Offer, now: datetime) -> C
     """Why an offer cannot be asked for now. Where the job runs nothing needs asking."""
     if job.placement is not None and offer.key == job.placement.key:
         return None
-    block = market.block_of(offer, now, job.image)
+    block = market.block_of(offer, now, job.image, job.needs.nodes)
     if block is None:
         return None
     detail = ": ".join(text for text in (block.kind, block.code, block.message) if text)

@@ -119,9 +119,9 @@ class Market(Protocol):
     def observations(self) -> Mapping[str, float]:
         """All that a policy remembers."""
 
-    def block_of(self, offer: Offer, now: datetime, image: str | None = None) -> Block | None:
-        """The block that keeps an offer from being tried now with an image (None: the prebuilt one); the
-        one that lasts longest if several do.
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
+        """What keeps so many nodes of an offer from being tried now with an image (None: the prebuilt one):
+        the block that lasts longest, or a quota that is too small.
         """
 
 

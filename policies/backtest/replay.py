@@ -39,7 +39,7 @@ class ReplayedMarket:
     blocked: dict[OfferKey, Block] = field(default_factory=dict)
     observations: Mapping[str, float] = field(default_factory=dict)
 
-    def block_of(self, offer: Offer, now: datetime, image: str | None = None) -> Block | None:
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
         """Refused, or seen to be without capacity, in this tick."""
         return self.blocked.get(offer.key)
 

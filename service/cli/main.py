@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 
 from service.cli import (
     accounts,
+    backtest,
     daemon,
     database,
     following,
@@ -56,6 +57,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "cancel": jobs.cancel,
     "offers": market.offers,
     "instances": market.instances,
+    "backtest": backtest.backtest,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "config": ("Look at the settings.", {"check": accounts.config_check, "show": accounts.config_show}),
