@@ -42,7 +42,8 @@ class Context:
     `service_url` is what agents call, `service_ca` the PEM they trust for it where that is private.
     `deployment_key` signs claim codes, `secret_keys` open projects' secrets. `owner` names this process in
     claims. `wake` asks a loop to run now: a lost call costs a little time, never correctness. `stopping` is
-    set when no new launch may be sent.
+    set when no new launch may be sent. `listening_since`: since when this process could hear agents, kept by
+    the lifecycle.
     """
 
     clock: Clock
@@ -60,6 +61,7 @@ class Context:
     stopping: Callable[[], bool] = lambda: False
     service_ca: str | None = None
     secret_keys: SecretKeys | None = None
+    listening_since: datetime | None = None
 
     def now(self) -> datetime:
         """The time, UTC."""

@@ -16,11 +16,13 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from clock import ScaledClock
-from service.attempts import launcher, lifecycle
+from service.attempts import launcher
+from service.attempts.lifecycle import Lifecycle
 from service.context import Context
 from service.instances import reaper, watcher
 from service.jobs.scheduler import Scheduler
 from service.market.market import Market
+from service.quotas import reader as quotas
 
 log = structlog.get_logger(__name__)
 
@@ -34,10 +36,11 @@ def steps() -> dict[str, Step]:
     """The loops of one process, by name."""
     return {
         "market": Market().step,
+        "quotas": quotas.step,
         "scheduler": Scheduler().step,
         "launcher": launcher.step,
         "watcher": watcher.step,
-        "lifecycle": lifecycle.step,
+        "lifecycle": Lifecycle().step,
         "reaper": reaper.step,
     }
 

@@ -110,6 +110,7 @@ def upgrade() -> None:
         sa.Column("terminate_sent_at", sqlmodel.sql.sqltypes.UTCDateTime(), nullable=True),
         sa.Column("terminate_tries", sa.Integer(), nullable=False),
         sa.Column("terminated_at", sqlmodel.sql.sqltypes.UTCDateTime(), nullable=True),
+        sa.Column("ending_at", sqlmodel.sql.sqltypes.UTCDateTime(), nullable=True),
         sa.Column(
             "cloud_state",
             sa.Enum(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlmodel import Session, select
 
 from providers.errors import ProviderError
-from providers.vocabulary import Launched
+from providers.vocabulary import CloudInstance, Launched
 from service.attempts.ending import end_attempt, let_go
 from service.attempts.model import Attempt
 from service.attempts.outcome import Ended
@@ -23,13 +24,14 @@ from service.states import AttemptState, InstanceState
 from service.transitions import move_attempt, move_instance
 
 FIRST_LOOK = timedelta(seconds=2)
+LOOK_AGAIN = timedelta(seconds=5)
 
 
 def accept(session: Session, attempt: Attempt, *, ctx: Context, launched: Launched) -> None:
     """The cloud has it: keep the ids, in rank order. One that is no longer wanted is let go at once."""
     now = ctx.now()
     instances = instances_of(session, attempt.id)
-    for instance, made in zip(instances, launched.instances, strict=False):
+    for instance, made in _matched(instances, launched):
         instance.provider_id = made.provider_id
         instance.operation = launched.operation
         instance.private_ip = made.private_ip
@@ -45,6 +47,7 @@ def accept(session: Session, attempt: Attempt, *, ctx: Context, launched: Launch
             )
         session.add(instance)
     attempt.operation = launched.operation
+    attempt.error_kind = attempt.error_code = None  # of an answer that was lost; it came to something
     release(attempt, now)
     session.add(attempt)
     if attempt.state is AttemptState.ENDED:
@@ -67,24 +70,31 @@ def refuse(session: Session, attempt: Attempt, *, ctx: Context, error: ProviderE
     now = ctx.now()
     attempt.error_kind, attempt.error_code = error.kind, error.code[:128]
     release(attempt, None)
-    if attempt.state is AttemptState.ENDED:
+    if not error.ended:  # else some of it may be left: the reaper looks for it by its token
         for instance in instances_of(session, attempt.id):
             _never_was(session, instance, attempt.job_id, now)
+    if attempt.state is AttemptState.ENDED:
         return
     if not error.ended:
         block_failure(
             session, error, attempt.offer_key, image=image_of(session, attempt), now=now, chance=ctx.chance
         )
-    for instance in instances_of(session, attempt.id):
-        _never_was(session, instance, attempt.job_id, now)
     end_attempt(session, attempt, Ended.REFUSED, f"{error.kind}: {error}", now=now)
 
 
 def mark_unconfirmed(
-    session: Session, attempt: Attempt, *, error: ProviderError, now: datetime, wake_at: datetime
+    session: Session, attempt: Attempt, *, ctx: Context, error: ProviderError, final: bool = False
 ) -> None:
-    """The answer was lost: it may exist. Nothing else is tried until that is known."""
+    """The answer was lost: it may exist. Nothing else is tried until that is known. `final`: it need not be
+    sent again, since the cloud would refuse it.
+    """
+    now = ctx.now()
     attempt.error_kind, attempt.error_code = error.kind, error.code[:128]
+    if final:
+        attempt.launch_deadline = now
+        block_failure(
+            session, error, attempt.offer_key, image=image_of(session, attempt), now=now, chance=ctx.chance
+        )
     for instance in instances_of(session, attempt.id):
         if instance.state is InstanceState.REQUESTED:
             move_instance(
@@ -95,7 +105,7 @@ def mark_unconfirmed(
                 now=now,
                 job_id=attempt.job_id,
             )
-    release(attempt, wake_at)
+    release(attempt, now + max(LOOK_AGAIN, timedelta(seconds=error.retry_after or 0)))
     session.add(attempt)
 
 
@@ -108,6 +118,14 @@ def prove_capacity(session: Session, attempt: Attempt, now: datetime) -> None:
     row = session.exec(select(OfferRow).where(OfferRow.id == offer_id(attempt.offer_key))).first()
     if row is not None:
         lift_proved_wrong(session, to_offer(row), image_of(session, attempt), now=now)
+
+
+def _matched(instances: Sequence[Instance], launched: Launched) -> list[tuple[Instance, CloudInstance]]:
+    """Each row with what was made for it: by the number in its name, else in the order given."""
+    if all(made.node is not None for made in launched.instances):
+        by_node = {made.node: made for made in launched.instances}
+        return [(row, by_node[row.node]) for row in instances if row.node in by_node]
+    return list(zip(instances, launched.instances, strict=False))
 
 
 def _never_was(session: Session, instance: Instance, job_id: str, now: datetime) -> None:

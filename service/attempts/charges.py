@@ -34,11 +34,11 @@ def open_charge(session: Session, instance: Instance, now: datetime) -> None:
     )
 
 
-def close_charge(session: Session, instance: Instance, now: datetime) -> None:
-    """The cloud stopped billing an instance."""
+def close_charge(session: Session, instance: Instance, now: datetime, ended: datetime | None) -> None:
+    """An instance is gone: its cloud stopped billing it when it began to end (`ended`; None: only now)."""
     for charge in _charges(session, instance.id):
         if charge.ends is None:
-            charge.ends = now
+            charge.ends = max(charge.starts, min(ended or now, now))
             session.add(charge)
 
 

@@ -63,6 +63,11 @@ def _conclude(
         )
     ).all()
     final = _final_state(job, ended, exit_code)
+    if final is JobState.CANCELLED and others:  # it is over when nothing of it runs any more
+        for other in others:
+            other.wake_at = now
+            session.add(other)
+        return
     if final is not None:
         for other in others:
             _supersede(session, other, job, now)
@@ -74,6 +79,8 @@ def _conclude(
         ahead = others[0].state in (AttemptState.DRAINING, AttemptState.RUNNING)
         if job.state is JobState.RUNNING and not ahead:
             move_job(session, job, JobState.STARTING, f"{message}; its replacement is on its way", now=now)
+        if others[0].drain_reason == Ended.PREEMPTED:  # what has ended was to replace it: the next offer
+            job.waiting_since, job.wake_at = job.waiting_since or now, now
         session.add(job)
         others[0].wake_at = now
         session.add(others[0])

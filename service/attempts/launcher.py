@@ -16,7 +16,7 @@ from providers.errors import ErrorKind, ProviderError
 from providers.interface import Provider
 from providers.vocabulary import CloudInstance, Launched, LaunchRequest
 from providers.vocabulary import InstanceState as CloudState
-from service.attempts.answers import accept, mark_unconfirmed, refuse
+from service.attempts.answers import LOOK_AGAIN, accept, mark_unconfirmed, refuse
 from service.attempts.ending import end_attempt
 from service.attempts.model import Attempt
 from service.attempts.outcome import Ended
@@ -33,7 +33,11 @@ OPEN = (AttemptState.PLANNED, AttemptState.LAUNCHING)
 BATCH = 64
 CALL_LASTS = timedelta(minutes=5)
 """Longer than any launch call, time-outs included: nobody repairs behind the back of one under way."""
-LOOK_AGAIN = timedelta(seconds=5)
+NO_ACCOUNT_LOOK = timedelta(minutes=1)
+NO_VERDICT = frozenset(
+    {ErrorKind.THROTTLED, ErrorKind.TRANSIENT, ErrorKind.AUTH, ErrorKind.CLOCK_SKEW, ErrorKind.UNKNOWN}
+)
+"""Refusals that say nothing about the request itself: it may be sent again."""
 OVER = frozenset({CloudState.TERMINATED, CloudState.STOPPED, CloudState.STOPPING})
 
 
@@ -72,16 +76,25 @@ def launch(ctx: Context, attempt_id: str, token: str) -> None:
     attempt = ctx.database.read(lambda session: session.get_one(Attempt, attempt_id))
     provider = ctx.provider(attempt.provider, attempt.account)
     if provider is None:
-        error = ProviderError(ErrorKind.INVALID_REQUEST, f"account {attempt.account} is not in the settings")
-        if attempt.state is AttemptState.PLANNED:
-            _write(ctx, attempt_id, token, partial(refuse, ctx=ctx, error=error))
-        else:
-            _write(ctx, attempt_id, token, partial(_wait, wake_at=ctx.now() + timedelta(minutes=1)))
+        _without_account(ctx, attempt, token)
         return
     if attempt.state is AttemptState.PLANNED:
         _send_first(ctx, provider, attempt, token)
     elif attempt.state is AttemptState.LAUNCHING:
         _repair(ctx, provider, attempt, token)
+
+
+def _without_account(ctx: Context, attempt: Attempt, token: str) -> None:
+    """The settings no longer name the account. What was sent stays to be looked for when they do again; the
+    job does not wait for that: nothing that was never told to start can write.
+    """
+    message = f"account {attempt.account} is not in the settings"
+    sent = attempt.state is AttemptState.LAUNCHING
+    if sent and _may_resend(ctx, attempt):
+        _write(ctx, attempt.id, token, partial(_wait, wake_at=ctx.now() + NO_ACCOUNT_LOOK))
+        return
+    error = ProviderError(ErrorKind.TRANSIENT, message, ended=sent)
+    _write(ctx, attempt.id, token, partial(refuse, ctx=ctx, error=error))
 
 
 def _send_first(ctx: Context, provider: Provider, attempt: Attempt, token: str) -> None:
@@ -116,6 +129,7 @@ def _commit_request(
             return None
         row.request = {**stored(prepared), "user_data": row.request["user_data"]}
         row.sent_at, row.sends = now, 1
+        row.launch_deadline = now + timedelta(seconds=ctx.settings.times.resend_within)
         move_attempt(
             session, row, AttemptState.LAUNCHING, "sent to the cloud", now=now, project_id=job.project_id
         )
@@ -126,19 +140,31 @@ def _commit_request(
     return ctx.database.write(commit)
 
 
-def _send(ctx: Context, provider: Provider, attempt_id: str, token: str, request: LaunchRequest) -> None:
+def _send(
+    ctx: Context,
+    provider: Provider,
+    attempt_id: str,
+    token: str,
+    request: LaunchRequest,
+    *,
+    again: bool = False,
+) -> None:
     try:
         launched = provider.launch(request)
     except ProviderError as error:
-        answer = _after_error(ctx, error)
+        answer = _after_error(ctx, error, again=again)
         _write(ctx, attempt_id, token, answer)
         return
     _write(ctx, attempt_id, token, partial(accept, ctx=ctx, launched=launched))
 
 
-def _after_error(ctx: Context, error: ProviderError) -> Callable[[Session, Attempt], None]:
-    if error.ambiguous or error.kind is ErrorKind.IDEMPOTENCY:
-        return partial(mark_unconfirmed, error=error, now=ctx.now(), wake_at=ctx.now() + LOOK_AGAIN)
+def _after_error(ctx: Context, error: ProviderError, *, again: bool) -> Callable[[Session, Attempt], None]:
+    """A refusal is the end of a request that was sent once. Of one that was sent `again` it says nothing
+    about the first time, which may have made something that is not shown yet.
+    """
+    if again or error.ambiguous or error.kind is ErrorKind.IDEMPOTENCY:
+        final = again and not error.ambiguous and error.kind not in NO_VERDICT
+        return partial(mark_unconfirmed, ctx=ctx, error=error, final=final)
     return partial(refuse, ctx=ctx, error=error)
 
 
@@ -162,7 +188,7 @@ def _repair(ctx: Context, provider: Provider, attempt: Attempt, token: str) -> N
         _write(ctx, attempt.id, token, partial(_wait, wake_at=ctx.now() + LOOK_AGAIN))
     elif _may_resend(ctx, attempt):
         if _count_resend(ctx, attempt.id, token):
-            _send(ctx, provider, attempt.id, token, request)
+            _send(ctx, provider, attempt.id, token, request, again=True)
     else:
         window = provider.consistency_window
         _write(
@@ -175,13 +201,15 @@ def _repair(ctx: Context, provider: Provider, attempt: Attempt, token: str) -> N
 
 def _is_young(ctx: Context, provider: Provider, attempt: Attempt) -> bool:
     """True while some of a gang may merely not be shown yet."""
-    return ctx.now() - (attempt.sent_at or attempt.planned_at) < provider.consistency_window
+    sent = attempt.sent_at or attempt.planned_at
+    last = max(sent, attempt.launch_deadline or sent) if attempt.sends > 1 else sent
+    return ctx.now() - last < provider.consistency_window
 
 
 def _may_resend(ctx: Context, attempt: Attempt) -> bool:
-    age = ctx.now() - (attempt.sent_at or attempt.planned_at)
     wanted = ctx.database.read(lambda session: _wanted(session, attempt.job_id))
-    return wanted and not ctx.stopping() and age < timedelta(seconds=ctx.settings.times.resend_within)
+    in_time = attempt.launch_deadline is not None and ctx.now() < attempt.launch_deadline
+    return wanted and not ctx.stopping() and in_time
 
 
 def _wanted(session: Session, job_id: str) -> bool:
@@ -195,6 +223,7 @@ def _count_resend(ctx: Context, attempt_id: str, token: str) -> bool:
         if row is None:
             return False
         row.sends += 1
+        row.unseen_since = None  # what comes of this one is not to be seen yet
         session.add(row)
         return True
 

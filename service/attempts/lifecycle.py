@@ -6,71 +6,102 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from sqlalchemy import func
+import structlog
+from sqlalchemy import func, update
 from sqlmodel import Session, col, select
 
 from service.attempts.ending import end_attempt
 from service.attempts.model import Attempt
-from service.attempts.outcome import Ended
+from service.attempts.outcome import Ended, tries_left
 from service.attempts.rows import instances_of
 from service.attempts.verdict import Drain, End, Facts, Keep, Run, Start, decide
+from service.attempts.writers import writes_until
 from service.context import Context
-from service.db import after_commit
 from service.events.record import record
-from service.instances.model import Instance
 from service.jobs.model import Job
 from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 from service.market.blocks import block_preempted
 from service.states import AttemptState, JobState
 from service.transitions import move_attempt, move_job
 
+log = structlog.get_logger(__name__)
+
 LIVE = (AttemptState.BOOTING, AttemptState.RUNNING, AttemptState.DRAINING)
 BATCH = 500
+AWAY = timedelta(seconds=120)
+"""A loop that has not run for so long was stopped, or its clock was set."""
+AFTER_FAULT = timedelta(seconds=60)
 MASTER_PORTS = range(20000, 30000)
 
 
-def step(ctx: Context) -> datetime | None:
-    """Advance every attempt that is due; when the next one is."""
-    now = ctx.now()
-    due = ctx.database.read(
-        lambda session: session.exec(
-            select(Attempt.id)
-            .where(col(Attempt.state).in_(LIVE), col(Attempt.wake_at) <= now)
-            .order_by(col(Attempt.wake_at))
-            .limit(BATCH)
-        ).all()
-    )
-    for attempt_id in due:
+class Lifecycle:
+    """Remembers since when this process could hear agents: neither its own absence nor a clock that was set
+    is their silence.
+    """
+
+    def __init__(self) -> None:
+        self._last_step: datetime | None = None
+
+    def step(self, ctx: Context) -> datetime | None:
+        """Advance every attempt that is due; when the next one is."""
+        now = ctx.now()
+        if self._last_step is None or not timedelta(0) <= now - self._last_step <= AWAY:
+            ctx.listening_since = now
+        self._last_step = now
+        due = ctx.database.read(partial(_due, now=now))
+        for attempt_id in due:
+            _guarded(ctx, attempt_id, now)
+        if due:
+            for loop in ("scheduler", "reaper"):
+                ctx.wake(loop)
+        return ctx.database.read(_next_due)
+
+
+def _due(session: Session, now: datetime) -> Sequence[str]:
+    return session.exec(
+        select(Attempt.id)
+        .where(col(Attempt.state).in_(LIVE), col(Attempt.wake_at) <= now)
+        .order_by(col(Attempt.wake_at))
+        .limit(BATCH)
+    ).all()
+
+
+def _next_due(session: Session) -> datetime | None:
+    return session.exec(select(func.min(Attempt.wake_at)).where(col(Attempt.state).in_(LIVE))).one()
+
+
+def _guarded(ctx: Context, attempt_id: str, now: datetime) -> None:
+    """A fault of ours over one attempt is logged and holds up no other."""
+    try:
         ctx.database.write(partial(advance, ctx, attempt_id))
-    if due:
-        for loop in ("scheduler", "reaper"):
-            ctx.wake(loop)
-    return ctx.database.read(
-        lambda session: session.exec(
-            select(func.min(Attempt.wake_at)).where(col(Attempt.state).in_(LIVE))
-        ).one()
-    )
+    except Exception:
+        log.exception("attempt_failed", attempt=attempt_id)
+        later = update(Attempt).where(col(Attempt.id) == attempt_id).values(wake_at=now + AFTER_FAULT)
+        ctx.database.write(lambda session: session.connection().execute(later))
 
 
 def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     """Look at one attempt under lock, decide, do it."""
+    of = select(Attempt.job_id).where(Attempt.id == attempt_id).scalar_subquery()
+    # The job first, like everyone who locks both.
+    job = session.exec(select(Job).where(Job.id == of).with_for_update()).first()
     attempt = session.exec(select(Attempt).where(Attempt.id == attempt_id).with_for_update()).first()
-    if attempt is None or attempt.state not in LIVE:
+    if job is None or attempt is None or attempt.state not in LIVE:
         return
-    job = session.exec(select(Job).where(Job.id == attempt.job_id).with_for_update()).one()
     instances = instances_of(session, attempt.id)
     now = ctx.now()
-    _note_silence(session, ctx, instances, job, now)
     spec = JobSpec.model_validate(job.spec)
     grace = timedelta(seconds=spec.checkpoint.grace_seconds if spec.checkpoint else DEFAULT_GRACE_SECONDS)
     facts = Facts(
         attempt=attempt,
         instances=instances,
         cancelled=job.cancel_requested_at is not None,
-        predecessor_until=_predecessor_until(session, attempt, now),
+        predecessor_until=_predecessor_until(session, ctx, attempt, now),
         grace=grace,
         times=ctx.settings.times,
+        listening_since=ctx.listening_since,
     )
+    _note_silence(session, ctx, facts, job, now)
     verdict = decide(facts, now)
     if isinstance(verdict, End | Drain) and verdict.ended is Ended.PREEMPTED:
         lasts = timedelta(seconds=ctx.settings.times.avoid_after_preemption)
@@ -78,7 +109,7 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     if isinstance(verdict, End):
         end_attempt(session, attempt, verdict.ended, verdict.message, now=now, exit_code=verdict.exit_code)
     elif isinstance(verdict, Drain):
-        _drain(session, attempt, job, verdict, now)
+        _drain(session, attempt, job, spec, verdict, now)
     elif isinstance(verdict, Start):
         _start(session, ctx, attempt, job, now)
     elif isinstance(verdict, Run):
@@ -87,47 +118,39 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
         _keep(session, attempt, verdict, now)
 
 
-def _note_silence(
-    session: Session, ctx: Context, instances: Sequence[Instance], job: Job, now: datetime
-) -> None:
+def _note_silence(session: Session, ctx: Context, facts: Facts, job: Job, now: datetime) -> None:
     """Unreachable is a state that people see and that has the cloud asked; nothing more."""
-    limit = timedelta(seconds=ctx.settings.times.silent_after)
-    for instance in instances:
-        if (
-            instance.reachable
-            and instance.agent_seen_at is not None
-            and now - instance.agent_seen_at >= limit
-        ):
+    limit = timedelta(seconds=facts.times.silent_after)
+    for instance in facts.instances:
+        seen = facts.heard(instance)
+        if instance.reachable and seen is not None and now - seen >= limit:
             instance.reachable = False
             instance.wake_at = now
             session.add(instance)
             seconds = limit.total_seconds()
             message = f"rank {instance.node} has not spoken for {seconds:.0f} s; the job is left alone"
             record(session, "instance_unreachable", "instance", instance.id, message, at=now, job_id=job.id)
-            after_commit(session, partial(ctx.wake, "watcher"))
+            ctx.wake("watcher")
 
 
-def _predecessor_until(session: Session, attempt: Attempt, now: datetime) -> datetime | None:
-    """Until when an earlier attempt of the job may still write, at the latest; None if none may any more:
-    ended, its end reported by every node, or its time over.
-    """
-    others = session.exec(
+def _predecessor_until(session: Session, ctx: Context, attempt: Attempt, now: datetime) -> datetime | None:
+    """Until when an earlier attempt of the job may still write; None if none may any more."""
+    if attempt.state is not AttemptState.BOOTING:
+        return None
+    earlier = session.exec(
         select(Attempt).where(
             Attempt.job_id == attempt.job_id,
             col(Attempt.epoch) < attempt.epoch,
-            col(Attempt.state) != AttemptState.ENDED,
+            col(Attempt.may_start_at).is_not(None),
         )
     ).all()
-    untils = [
-        other.drain_deadline or now + timedelta(seconds=60)
-        for other in others
-        if not all(instance.exit_at is not None for instance in instances_of(session, other.id))
-    ]
-    last = max(untils, default=now)
-    return last if last > now else None
+    pairs = [(other, instances_of(session, other.id)) for other in earlier]
+    return writes_until(pairs, ctx.settings.times, now)
 
 
-def _drain(session: Session, attempt: Attempt, job: Job, verdict: Drain, now: datetime) -> None:
+def _drain(
+    session: Session, attempt: Attempt, job: Job, spec: JobSpec, verdict: Drain, now: datetime
+) -> None:
     attempt.drain_deadline = verdict.deadline
     attempt.wake_at = now
     move_attempt(
@@ -139,7 +162,7 @@ def _drain(session: Session, attempt: Attempt, job: Job, verdict: Drain, now: da
         project_id=job.project_id,
         reason=verdict.ended,
     )
-    if verdict.ended is Ended.PREEMPTED:
+    if verdict.ended is Ended.PREEMPTED and tries_left(spec.retry, job.retries_used, verdict.ended, None):
         # The replacement is looked for at once: it boots while the old instance still lives.
         job.waiting_since, job.wake_at = now, now
         session.add(job)
@@ -149,6 +172,8 @@ def _start(session: Session, ctx: Context, attempt: Attempt, job: Job, now: date
     """From here on only this attempt may write."""
     attempt.may_start_at = now
     attempt.master_port = ctx.chance.choice(MASTER_PORTS)
+    going_by = now + timedelta(seconds=ctx.settings.times.boot)
+    attempt.boot_deadline = max(attempt.boot_deadline or going_by, going_by)
     attempt.wake_at = attempt.boot_deadline
     job.epoch = attempt.epoch
     session.add(attempt)
@@ -175,7 +200,7 @@ def _run_deadline(session: Session, attempt: Attempt, max_duration: int, now: da
         select(Attempt).where(Attempt.job_id == attempt.job_id, col(Attempt.running_at).is_not(None))
     ).all()
     ran = sum(
-        ((other.ended_at or now) - other.running_at).total_seconds()
+        max(0.0, ((other.ended_at or now) - other.running_at).total_seconds())
         for other in earlier
         if other.running_at is not None and other.id != attempt.id
     )

@@ -20,6 +20,9 @@ from service.states import AttemptState, InstanceState
 REPORT_SLACK = timedelta(seconds=10)
 """How long after a drain's deadline a last report may still be on its way."""
 
+HELLO_SLACK = timedelta(seconds=120)
+"""How long agents may take to find us again after we were away."""
+
 STARTED = (AgentState.RUNNING, AgentState.DRAINING, AgentState.EXITED)
 
 
@@ -64,7 +67,8 @@ Verdict = End | Drain | Start | Run | Keep
 @dataclass(frozen=True, slots=True)
 class Facts:
     """All that the decision rests on. `predecessor_until`: until when an earlier
-    attempt may still write; None if none may."""
+    attempt may still write; None if none may. `listening_since`: since when we could
+    have heard an agent; what we missed before is not its silence."""
 
     attempt: Attempt
     instances: Sequence[Instance]
@@ -72,6 +76,12 @@ class Facts:
     predecessor_until: datetime | None
     grace: timedelta
     times: Times
+    listening_since: datetime | None = None
+
+    def heard(self, instance: Instance) -> datetime | None:
+        """Since when an instance's agent has been silent; None if it never spoke."""
+        seen = instance.agent_seen_at
+        return seen if seen is None or self.listening_since is None else max(seen, self.listening_since)
 
 
 def decide(facts: Facts, now: datetime) -> Verdict:
@@ -87,22 +97,27 @@ def decide(facts: Facts, now: datetime) -> Verdict:
     told = _told_to_stop(facts, now)
     if told is not None:
         return told
-    return _booting(facts, now) if facts.attempt.state is AttemptState.BOOTING else _running(facts, now)
+    return _booting(facts, now) if facts.attempt.state is AttemptState.BOOTING else _running(facts)
 
 
 def _finished(facts: Facts) -> End | None:
     """Every node ended well; or one did not, which ends them all."""
     exits = [instance for instance in facts.instances if instance.exit_at is not None]
     well = [instance for instance in exits if instance.exit_reason == "exited" and instance.exit_code == 0]
+    if well and facts.attempt.may_start_at is None:
+        return End(
+            Ended.BOOT_FAILED, f"rank {well[0].node} speaks of the end of a job that was never started"
+        )
     if len(well) == len(facts.instances):
         return End(Ended.SUCCEEDED, "every node ended with exit code 0", 0)
-    bad = [instance for instance in exits if instance not in well and instance.exit_reason not in _TOLD]
+    bad = [instance for instance in exits if instance not in well and not _was_told(facts, instance)]
     if not bad:
         return None
     first = min(bad, key=lambda instance: (instance.exit_at, instance.node))
     if first.exit_reason == "exited" and facts.attempt.state is AttemptState.DRAINING:
         return None  # it was told to stop: how it stopped is no failure of its own
-    ended = EXITS.get(first.exit_reason or "", Ended.FAILED)
+    reason = first.exit_reason or ""
+    ended = _WITHOUT_BEING_TOLD.get(reason) or EXITS.get(reason, Ended.FAILED)
     how = (
         f"exit code {first.exit_code}" if first.exit_code is not None else first.exit_reason or "no exit code"
     )
@@ -111,6 +126,17 @@ def _finished(facts: Facts) -> End | None:
 
 
 _TOLD = frozenset({"preempted", "stopped"})
+_WITHOUT_BEING_TOLD = {"stopped": Ended.LOST}
+
+
+def _was_told(facts: Facts, instance: Instance) -> bool:
+    """True if it stopped because it was to: by us, or by a notice, which then drains the others too."""
+    draining = facts.attempt.state is AttemptState.DRAINING
+    return instance.exit_reason in _TOLD and (draining or facts.cancelled or _is_noticed(instance))
+
+
+def _is_noticed(instance: Instance) -> bool:
+    return instance.notice_at is not None or instance.exit_reason == "preempted"
 
 
 def _draining(facts: Facts, now: datetime) -> Verdict:
@@ -130,7 +156,7 @@ def _silent(instance: Instance) -> bool:
 
 def _gone(facts: Facts, now: datetime) -> End | None:
     """One node that is over, or lost, ends the attempt: a gang is all or nothing."""
-    booting = facts.attempt.state is AttemptState.BOOTING
+    booting = facts.attempt.state is AttemptState.BOOTING and facts.predecessor_until is None
     for instance in facts.instances:
         if instance.state in (InstanceState.TERMINATING, InstanceState.TERMINATED):
             return _over(facts, instance)
@@ -139,7 +165,7 @@ def _gone(facts: Facts, now: datetime) -> End | None:
             return _over(facts, instance)
         if instance.cloud_state is CloudState.STOPPED:
             return End(Ended.LOST, f"rank {instance.node}: its instance was stopped")
-        seen = instance.agent_seen_at
+        seen = facts.heard(instance)
         if not booting and seen is not None and now - seen >= timedelta(seconds=facts.times.lost_after):
             return End(Ended.LOST, f"rank {instance.node}: unreachable for {facts.times.lost_after:.0f} s")
     return None
@@ -164,7 +190,7 @@ def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
         if attempt.state is AttemptState.BOOTING and attempt.may_start_at is None:
             return End(Ended.CANCELLED, "cancelled before it ran")
         return Drain(Ended.CANCELLED, "cancelled", now + facts.grace)
-    noticed = [instance for instance in facts.instances if instance.notice_at is not None]
+    noticed = [instance for instance in facts.instances if _is_noticed(instance)]
     if noticed:
         deadlines = [instance.notice_deadline for instance in noticed if instance.notice_deadline is not None]
         ranks = ", ".join(str(instance.node) for instance in noticed)
@@ -176,29 +202,42 @@ def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
 
 def _booting(facts: Facts, now: datetime) -> Verdict:
     attempt = facts.attempt
-    if all(instance.agent_state in STARTED for instance in facts.instances):
+    started = attempt.may_start_at is not None
+    if started and all(instance.agent_state in STARTED for instance in facts.instances):
         return Run()
-    if attempt.boot_deadline is not None and now >= attempt.boot_deadline:
+    ready = all(instance.agent_state is AgentState.READY for instance in facts.instances)
+    if ready and not started:  # in time, however long it must wait for its predecessor
+        return Start() if facts.predecessor_until is None else Keep(_next_look(facts))
+    deadline = boot_deadline(attempt, facts.listening_since)
+    if deadline is not None and now >= deadline:
         late = [str(i.node) for i in facts.instances if i.agent_state is None]
         which = f"rank {', '.join(late)} never spoke" if late else "not every node was ready"
         return End(Ended.BOOT_FAILED, f"{which} within {facts.times.boot:.0f} s")
-    ready = all(instance.agent_state is AgentState.READY for instance in facts.instances)
-    if ready and attempt.may_start_at is None:
-        return Start() if facts.predecessor_until is None else Keep(facts.predecessor_until)
-    return Keep(attempt.boot_deadline)
+    return Keep(deadline)
 
 
-def _running(facts: Facts, now: datetime) -> Verdict:
-    limits = [
-        instance.agent_seen_at + timedelta(seconds=facts.times.silent_after)
-        for instance in facts.instances
-        if instance.agent_seen_at is not None and instance.reachable
-    ]
-    limits += [
-        instance.agent_seen_at + timedelta(seconds=facts.times.lost_after)
-        for instance in facts.instances
-        if instance.agent_seen_at is not None
-    ]
+def boot_deadline(attempt: Attempt, listening_since: datetime | None) -> datetime | None:
+    """Until when every node must be ready. Who could not reach us is given a little longer."""
+    if attempt.boot_deadline is None or listening_since is None:
+        return attempt.boot_deadline
+    return max(attempt.boot_deadline, listening_since + HELLO_SLACK)
+
+
+def _next_look(facts: Facts) -> datetime | None:
+    """While it waits for its predecessor: when that changes, or an agent has been silent for too long."""
+    lost = timedelta(seconds=facts.times.lost_after)
+    silent = [seen + lost for instance in facts.instances if (seen := facts.heard(instance)) is not None]
+    return min((one for one in (facts.predecessor_until, *silent) if one is not None), default=None)
+
+
+def _running(facts: Facts) -> Verdict:
+    times, limits = facts.times, []
+    for instance in facts.instances:
+        seen = facts.heard(instance)
+        if seen is not None:
+            limits.append(seen + timedelta(seconds=times.lost_after))
+            if instance.reachable:
+                limits.append(seen + timedelta(seconds=times.silent_after))
     if facts.attempt.run_deadline is not None:
         limits.append(facts.attempt.run_deadline)
     return Keep(min(limits, default=None))

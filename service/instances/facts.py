@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlmodel import Session
+from sqlalchemy import update
+from sqlmodel import Session, col
 
 from providers.errors import ProviderError
 from providers.vocabulary import CapacityType, CloudInstance, EndReason
 from providers.vocabulary import InstanceState as CloudState
 from service.attempts.answers import prove_capacity
 from service.attempts.charges import close_charge, open_charge
+from service.attempts.ending import let_go
 from service.attempts.model import Attempt
 from service.attempts.rows import attempt_of_instance, image_of
 from service.context import Context
 from service.events.record import record
 from service.instances.model import Instance
 from service.market.blocks import block_failure
-from service.states import InstanceState
+from service.states import AttemptState, InstanceState
 from service.transitions import move_instance
 
+READS_LAG = timedelta(seconds=20)
+"""How long after it has accepted an end a cloud may show an instance as it was."""
 OVER = frozenset({CloudState.TERMINATED, CloudState.ABSENT})
 
 
@@ -28,8 +32,10 @@ def note(session: Session, ctx: Context, instance: Instance, fact: CloudInstance
     if instance.state is InstanceState.TERMINATED:
         return
     now = ctx.now()
+    shown = instance.cloud_state not in (None, CloudState.ABSENT)
     if fact.state is not CloudState.UNKNOWN:
         instance.cloud_state, instance.cloud_seen_at = fact.state, now
+    instance.ending_at = ending_at(instance, fact.state, now)
     instance.private_ip = fact.private_ip or instance.private_ip
     instance.public_ip = fact.public_ip or instance.public_ip
     instance.cloud_end_reason = fact.end_reason or instance.cloud_end_reason
@@ -37,16 +43,19 @@ def note(session: Session, ctx: Context, instance: Instance, fact: CloudInstance
     attempt = attempt_of_instance(session, instance.id)
     if isinstance(fact.error, ProviderError):
         _note_refusal(session, ctx, instance, attempt, fact.error)
-    elif fact.state is CloudState.RUNNING:
+    if fact.state is CloudState.RUNNING:
         _note_running(session, instance, attempt, now)
     elif fact.state is CloudState.ABSENT:
-        _note_absent(session, instance, attempt, now, window)
+        _note_absent(session, instance, attempt, now, window, shown=shown)
     elif fact.state is CloudState.TERMINATED:
         _note_over(session, instance, attempt, fact.detail or "the cloud says it is over", now)
     elif fact.state in (CloudState.STOPPED, CloudState.STOPPING) and instance.state is InstanceState.RUNNING:
         wake_attempt(session, attempt, now)
     if fact.state not in OVER:
         instance.unknown_since = None
+    if attempt is not None and attempt.state is AttemptState.ENDED:
+        # Nobody waits for it any more: whatever it was that it came to, it must end.
+        let_go(session, instance, attempt.job_id, "its attempt is over", now)
 
 
 def wake_attempt(session: Session, attempt: Attempt | None, now: datetime) -> None:
@@ -101,11 +110,15 @@ def _note_absent(
     attempt: Attempt | None,
     now: datetime,
     window: timedelta,
+    *,
+    shown: bool,
 ) -> None:
-    """Not known to its cloud. Within the window after its launch that may be lag; later it is over."""
+    """Not known to its cloud. Within the window after its launch that is lag, unless it has been shown
+    before; an agent that speaks is no proof that the cloud's reads have caught up. Later it is over.
+    """
     instance.unknown_since = instance.unknown_since or now
     born = instance.requested_at or instance.planned_at
-    if now - born < window and instance.running_at is None:
+    if now - born < window and not shown:
         return
     _note_over(session, instance, attempt, "the cloud knows no such instance any more", now)
 
@@ -120,7 +133,7 @@ def _note_over(
     ours = instance.state is InstanceState.TERMINATING
     reason = end_reason(instance, ours=ours)
     instance.cloud_end_reason = instance.cloud_end_reason or reason
-    close_charge(session, instance, now)
+    close_charge(session, instance, now, instance.ending_at)
     job_id = attempt.job_id if attempt else None
     move_instance(
         session,
@@ -142,6 +155,36 @@ def _note_over(
             job_id=job_id,
         )
     wake_attempt(session, attempt, now)
+    if attempt is not None:
+        _wake_successors(session, attempt, now)
+
+
+def _wake_successors(session: Session, attempt: Attempt, now: datetime) -> None:
+    """Another attempt of the job may have waited for this proof that nothing of the earlier one writes."""
+    session.connection().execute(
+        update(Attempt)
+        .where(
+            col(Attempt.job_id) == attempt.job_id,
+            col(Attempt.epoch) > attempt.epoch,
+            col(Attempt.state) == AttemptState.BOOTING,
+        )
+        .values(wake_at=now)
+    )
+
+
+def ending_at(instance: Instance, state: CloudState, now: datetime) -> datetime | None:
+    """Since when the cloud ends an instance, as far as we know: no cloud bills what it is ending. A machine
+    that is merely off may be billed on, and one that runs is, unless we have been told that it will end.
+    """
+    if state in (CloudState.STOPPING, CloudState.TERMINATED, CloudState.ABSENT):
+        noticed = instance.notice_deadline
+        if instance.ending_at is None and noticed is not None and noticed <= now:
+            return noticed
+        return instance.ending_at or now
+    sent = instance.terminate_sent_at
+    if state in (CloudState.RUNNING, CloudState.STOPPED) and (sent is None or now - sent > READS_LAG):
+        return None
+    return instance.ending_at
 
 
 def end_reason(instance: Instance, *, ours: bool) -> EndReason:

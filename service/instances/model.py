@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmodel import Field, Index
 
-from providers.vocabulary import CapacityType, EndReason, InstanceRef
+from providers.vocabulary import CapacityType, EndReason, InstanceRef, OfferKey
 from providers.vocabulary import InstanceState as CloudState
 from service.db import Claimable, choice, document
 from service.states import InstanceState
@@ -27,7 +27,7 @@ class AgentState(StrEnum):
 class Instance(Claimable, table=True):
     """One VM that we asked for. Three kinds of column: what we want and did (`state`), what the cloud says
     (`cloud_…`), what the agent says (`agent_…`, `exit_…`). `unknown_since`: since when complete listings
-    have not shown it.
+    have not shown it. `ending_at`: since when its cloud ends it, and so bills it no longer.
     """
 
     __table_args__ = (
@@ -57,6 +57,7 @@ class Instance(Claimable, table=True):
     terminate_sent_at: datetime | None = None
     terminate_tries: int = 0
     terminated_at: datetime | None = None
+    ending_at: datetime | None = None
     cloud_state: CloudState | None = Field(default=None, sa_type=choice(CloudState))
     cloud_seen_at: datetime | None = None
     cloud_end_reason: EndReason | None = Field(default=None, sa_type=choice(EndReason))
@@ -77,6 +78,13 @@ class Instance(Claimable, table=True):
     exit_code: int | None = None
     exit_reason: str | None = Field(default=None, max_length=24)
     exit_detail: str | None = None
+
+    @property
+    def offer_key(self) -> OfferKey:
+        """The offer that it is an instance of; of which reservation is not kept."""
+        return OfferKey(
+            self.provider, self.account, self.region, self.zone, self.instance_type, self.capacity_type
+        )
 
     @property
     def ref(self) -> InstanceRef:

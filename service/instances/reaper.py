@@ -102,7 +102,7 @@ def reap(ctx: Context, place: Place, claims: Claims) -> None:
     provider = ctx.provider(*place[:2])
     if provider is None:
         for instance, token in claims:
-            _put_back(ctx, instance.id, token, sent=False)
+            _put_back(ctx, instance.id, token)
         return
     named = [(instance, token) for instance, token in claims if instance.provider_id is not None]
     for instance, token in claims:
@@ -110,16 +110,18 @@ def reap(ctx: Context, place: Place, claims: Claims) -> None:
             _look_for(ctx, provider, instance, token)
     if not named:
         return
-    sent = _terminate(ctx, provider, [instance for instance, _ in named])
+    told = _terminate(ctx, provider, [instance for instance, _ in named])
+    at = ctx.now()
     facts = _describe(provider, [instance for instance, _ in named])
     for (instance, token), fact in zip(named, facts, strict=True):
+        sent = at if instance.id in told else None
         _put_back(ctx, instance.id, token, sent=sent, provider=provider, fact=fact)
     for loop in ("lifecycle", "scheduler"):
         ctx.wake(loop)
 
 
-def _terminate(ctx: Context, provider: Provider, instances: list[Instance]) -> bool:
-    """Send the end to those that were not told lately; True unless the cloud refused."""
+def _terminate(ctx: Context, provider: Provider, instances: list[Instance]) -> frozenset[str]:
+    """Send the end to those that were not told lately; the ids of those whose end the cloud has accepted."""
     now = ctx.now()
     untold = [
         instance
@@ -127,12 +129,12 @@ def _terminate(ctx: Context, provider: Provider, instances: list[Instance]) -> b
         if instance.terminate_sent_at is None or now - instance.terminate_sent_at >= RESEND_EVERY
     ]
     if not untold:
-        return False
+        return frozenset()
     try:
         provider.terminate([instance.ref for instance in untold])
     except ProviderError:
-        return False
-    return True
+        return frozenset()
+    return frozenset(instance.id for instance in untold)
 
 
 def _describe(provider: Provider, instances: list[Instance]) -> list[CloudInstance | None]:
@@ -147,7 +149,7 @@ def _put_back(
     instance_id: str,
     token: str,
     *,
-    sent: bool,
+    sent: datetime | None = None,
     provider: Provider | None = None,
     fact: CloudInstance | None = None,
 ) -> None:
@@ -157,8 +159,9 @@ def _put_back(
             return
         now = ctx.now()
         row.terminate_tries += 1
-        if sent:
-            row.terminate_sent_at = now
+        if sent is not None:
+            row.terminate_sent_at = sent
+            row.ending_at = row.ending_at or sent
         wait = min(FIRST_LOOK * 2 ** min((row.terminate_tries - 1) // 3, 10), LONGEST_WAIT)
         release(row, now + wait)
         session.add(row)
@@ -175,12 +178,12 @@ def _look_for(ctx: Context, provider: Provider, instance: Instance, token: str) 
     """Its id is not known: find what its token made. While a launch call may still be out, only wait."""
     attempt = ctx.database.read(lambda session: attempt_of_instance(session, instance.id))
     if attempt is None or (attempt.claim_until is not None and attempt.claim_until > ctx.now()):
-        _put_back(ctx, instance.id, token, sent=False)
+        _put_back(ctx, instance.id, token)
         return
     try:
         listing = provider.find(sendable(attempt.request, ctx.deployment_key, attempt.id))
     except ProviderError:
-        _put_back(ctx, instance.id, token, sent=False)
+        _put_back(ctx, instance.id, token)
         return
     ctx.database.write(
         lambda session: _note_found(session, ctx, provider, instance.id, token, attempt, listing)

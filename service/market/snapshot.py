@@ -15,9 +15,11 @@ from service.attempts.model import Attempt
 from service.market.blocks import covers, scope_of
 from service.market.model import BlockRow, OfferRow
 from service.market.offers import to_offer
+from service.quotas.headroom import Headroom, headroom
 from service.states import AttemptState
 
 TRIAL = "trial"
+QUOTA = "quota"
 PROOF_LASTS = timedelta(minutes=15)
 
 
@@ -36,18 +38,25 @@ class MarketSnapshot:
         unproved: Mapping[OfferKey, int],
         proved: Mapping[OfferKey, int],
         live_trials: frozenset[str] = frozenset(),
+        headroom: Headroom | None = None,
     ) -> None:
         self.offers = offers
         self.observations: Mapping[str, float] = {}
         self._unproved = Counter(unproved)
         self._proved = proved
+        self._headroom = headroom
         self._blocks: dict[str | None, list[tuple[Scope, BlockRow, bool]]] = defaultdict(list)
         for row in blocks:
             scope = scope_of(row)
             self._blocks[scope.region].append((scope, row, row.trial_attempt in live_trials))
 
-    def block_of(self, offer: Offer, now: datetime, image: str | None = None) -> Block | None:
-        """What keeps an offer from being tried now; the block that lasts longest if several do."""
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
+        """What keeps an offer from being tried now: a quota that is too small, else the block that lasts
+        longest.
+        """
+        short = self._headroom.shortage(offer, nodes) if self._headroom else None
+        if short is not None:
+            return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, "", str(short))
         found: Block | None = None
         rows = (*self._blocks[offer.key.region], *self._blocks[None])
         for scope, row, on_trial in rows:
@@ -79,9 +88,11 @@ class MarketSnapshot:
         """How many launches may be under way on an offer before one has proved that it can be had."""
         return max(1, 2 * self._proved.get(key, 0))
 
-    def note_planned(self, key: OfferKey) -> None:
-        """One more is under way; for the rest of this look at the market."""
-        self._unproved[key] += 1
+    def note_planned(self, offer: Offer, nodes: int) -> None:
+        """One more launch is under way; for the rest of this look at the market."""
+        self._unproved[offer.key] += 1
+        if self._headroom is not None:
+            self._headroom.note_planned(offer, nodes)
 
 
 def snapshot(session: Session, now: datetime, offers: Sequence[Offer] | None = None) -> MarketSnapshot:
@@ -92,12 +103,18 @@ def snapshot(session: Session, now: datetime, offers: Sequence[Offer] | None = N
     trials = [row.trial_attempt for row in blocks if row.trial_attempt]
     live = (
         session.exec(
-            select(Attempt.id).where(col(Attempt.id).in_(trials), col(Attempt.state) != AttemptState.ENDED)
+            select(Attempt.id).where(
+                col(Attempt.id).in_(trials),
+                col(Attempt.state) != AttemptState.ENDED,
+                col(Attempt.proved_at).is_(None),  # a trial is over once it has got through
+            )
         ).all()
         if trials
         else []
     )
-    return MarketSnapshot(offers, blocks, unproved(session), proved(session, now), frozenset(live))
+    return MarketSnapshot(
+        offers, blocks, unproved(session), proved(session, now), frozenset(live), headroom(session, now)
+    )
 
 
 def read_offers(session: Session) -> list[Offer]:
