@@ -21,6 +21,7 @@ from agent.client import (
     UpgradeRequiredError,
 )
 from tests.agent.service import Service, problem
+from tests.certificates import self_signed
 from tests.clocks import FakeClock
 
 
@@ -114,7 +115,7 @@ def test_session_never_leaves_for_another_host(client: ServiceClient, service: S
 
 
 def test_private_authority_is_trusted_beside_the_systems(tmp_path: Path, clock: FakeClock) -> None:
-    key, certificate = _certificate(tmp_path)
+    certificate, key = self_signed(tmp_path)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Empty)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -151,40 +152,3 @@ class _Empty(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         return
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    import datetime
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "private authority")])
-    now = datetime.datetime.now(datetime.UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    key_file, certificate_file = folder / "key.pem", folder / "ca.pem"
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    certificate_file.write_bytes(built.public_bytes(serialization.Encoding.PEM))
-    return key_file, certificate_file

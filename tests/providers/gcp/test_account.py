@@ -8,9 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from providers.gcp import credentials
 from providers.gcp.adapter import GcpProvider
 from providers.gcp.connections import Pool
 from providers.vocabulary import CheckResult
+from tests.certificates import self_signed
 from tests.providers.gcp.bench import REGION, GceBench, account
 
 USER = {
@@ -226,8 +225,7 @@ def test_a_local_cloud_is_reached_past_the_machines_own_proxy(
 @pytest.fixture
 def private_cloud(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """An endpoint with TLS, and the certificate that vouches for it."""
-    certificate, key = tmp_path / "ca.pem", tmp_path / "key.pem"
-    self_signed(certificate, key)
+    certificate, key = self_signed(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     handler = type("Handler", (Recorder,), {"asked": []})
@@ -260,8 +258,7 @@ def test_the_settings_win_over_the_environment(
 ) -> None:
     """A session by itself would follow the environment, whatever it is told."""
     url, certificate = private_cloud
-    other = tmp_path / "other.pem"
-    self_signed(other, tmp_path / "other-key.pem")
+    other, _ = self_signed(tmp_path / "other")
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(other))
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -292,33 +289,6 @@ def test_a_private_ca_that_is_not_named_is_not_trusted(
     assert [result.ok for result in results] == [False]
     assert "CERTIFICATE_VERIFY_FAILED" in results[0].detail
     assert "CA settings" in results[0].remedy
-
-
-def self_signed(certificate: Path, key: Path) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    now = datetime.now(UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(private.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(private, hashes.SHA256())
-    )
-    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8
-    key.write_bytes(private.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
 
 
 def test_a_closed_provider_can_be_used_again(bench: GceBench) -> None:
