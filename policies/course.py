@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from policies.estimates import Estimate, estimate, pooled
 from policies.fit import affordable, fits, permitted
@@ -44,11 +45,12 @@ class Option:
         return (self.rate, -self.chance, self.price, key_order(self.offer.key))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Course:
     """What is left of the work, the time and the money, and the offers that the job may use.
 
-    `fallback` is USD an hour of progress for finishing without luck: the cheapest on-demand.
+    `current` is None with `placed` where what it runs on is no longer for sale. `fallback` is USD an hour of
+    progress for finishing without luck: the cheapest on-demand.
     """
 
     work: float
@@ -56,6 +58,7 @@ class Course:
     restart: float
     step: float
     money: float | None
+    placed: bool
     current: Option | None
     options: tuple[Option, ...]
     refused: tuple[Candidate, ...]
@@ -66,20 +69,16 @@ class Course:
         """Seconds that could be lost and on-demand would still finish."""
         return self.time - self.work - self.restart
 
-    @property
-    def spot(self) -> list[Option]:
+    @cached_property
+    def spot(self) -> tuple[Option, ...]:
         """Spot offers other than the one it runs on."""
-        return [o for o in self.options if o.is_spot and not self._is_current(o)]
+        return tuple(o for o in self.options if o.is_spot and not self._is_current(o))
 
-    @property
-    def on_demand(self) -> list[Option]:
-        """On-demand offers."""
-        return [o for o in self.options if not o.is_spot]
-
-    @property
-    def open_on_demand(self) -> list[Option]:
+    @cached_property
+    def open_on_demand(self) -> tuple[Option, ...]:
         """On-demand that can be asked for, and paid to the end: half a job is worth nothing."""
-        return [o for o in self.on_demand if o.open and self._pays(self._to_the_end(o, self.work))]
+        open_ = (o for o in self.options if o.open and not o.is_spot)
+        return tuple(o for o in open_ if self._pays(self._to_the_end(o, self.work)))
 
     @property
     def at_risk(self) -> bool:
@@ -118,8 +117,8 @@ class Course:
         """
         if not self.affords(option):
             return False
-        if not self.open_on_demand:
-            return True
+        if not self.open_on_demand:  # on on-demand that could not be had again, there is something to lose
+            return self.current is None or self.current.is_spot
         if not self.safe(option.pending):
             return False
         left = self.work - max(0.0, self.step - option.pending)
@@ -178,7 +177,7 @@ def course_of(job: Job, market: ObservedMarket, now: datetime) -> Course | None:
         blocked = _blocked(job, market, offer, now)
         if blocked is not None:
             refused.append(blocked)
-        expected = estimate(market.evidence.get(offer.key), prior)
+        expected = estimate(market.evidence.get(offer.key), prior, now)
         options.append(_option(job, offer, expected, blocked is None, work, restart))
     on_demand = [o.rate for o in options if not o.is_spot]
     dearest = max((o.price for o in options), default=0.0)
@@ -189,6 +188,7 @@ def course_of(job: Job, market: ObservedMarket, now: datetime) -> Course | None:
         restart=restart,
         step=job.step.total_seconds(),
         money=job.money_left,
+        placed=placed is not None,
         current=next((o for o in options if o.offer.key == placed), None),
         options=tuple(options),
         refused=tuple(refused),

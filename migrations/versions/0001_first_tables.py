@@ -232,6 +232,32 @@ def upgrade() -> None:
     op.create_index("ix_poll_wake_at", "poll", ["wake_at"], unique=False)
 
     op.create_table(
+        "quota",
+        sa.Column("id", sqlmodel.sql.sqltypes.AutoString(length=255), nullable=False),
+        sa.Column("provider", sqlmodel.sql.sqltypes.AutoString(length=16), nullable=False),
+        sa.Column("account", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
+        sa.Column("region", sqlmodel.sql.sqltypes.AutoString(length=64), nullable=True),
+        sa.Column("key", sqlmodel.sql.sqltypes.AutoString(length=128), nullable=False),
+        sa.Column("name", sqlmodel.sql.sqltypes.AutoString(length=255), nullable=False),
+        sa.Column(
+            "unit",
+            sa.Enum("vcpu", "gpu", "instance", name="quotaunit", native_enum=False, length=24),
+            nullable=False,
+        ),
+        sa.Column("limit", sa.Float(), nullable=True),
+        sa.Column("usage", sa.Float(), nullable=True),
+        sa.Column(
+            "gates",
+            sa.JSON().with_variant(postgresql.JSONB(astext_type=Text()), "postgresql"),
+            nullable=False,
+        ),
+        sa.Column("adjustable", sa.Boolean(), nullable=True),
+        sa.Column("read_at", sqlmodel.sql.sqltypes.UTCDateTime(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("quota_by_place", "quota", ["provider", "account", "region"], unique=False)
+
+    op.create_table(
         "project",
         sa.Column("id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
         sa.Column("name", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
@@ -534,6 +560,9 @@ def downgrade() -> None:
     op.drop_table("job")
     op.drop_table("blob")
     op.drop_table("project")
+    op.drop_index("quota_by_place", table_name="quota")
+
+    op.drop_table("quota")
     op.drop_index("ix_poll_wake_at", table_name="poll")
 
     op.drop_table("poll")

@@ -26,9 +26,11 @@ from providers.aws.instances import (
     unreadable,
 )
 from providers.aws.launch import freeze, is_prepared, refuse_unsendable, run_instances_parameters, subject
+from providers.aws.quotas import Quotas
 from providers.aws.terminate import terminate
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.quotas import QuotaListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -62,6 +64,7 @@ class AwsProvider:
         self._config = config
         self._api = Api(config, clock, environment=environment, chance=chance)
         self._catalogue = Catalogue(self._api, config, clock)
+        self._quotas = Quotas(self._api, self._catalogue, clock)
         self._images: Cache[tuple[str, str], Image] = Cache(clock, IMAGE_SECONDS)
 
     @property
@@ -90,6 +93,9 @@ class AwsProvider:
 
     def offers(self, region: str) -> OfferListing:
         return self._catalogue.offers(region)
+
+    def quotas(self, region: str) -> QuotaListing:
+        return self._quotas.read(region)
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         if is_prepared(request):

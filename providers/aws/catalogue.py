@@ -51,15 +51,22 @@ class Catalogue:
         """Everything for sale. Raises ProviderError if a part of it cannot be read; only a missing list of
         on-demand prices is bridged by the built-in one.
         """
-        allowed = self._config.allowed_types
         network = self.network(region)
-        types = self._types.get(region, lambda: read_types(self._api, region, allowed))
+        types = self._sold(region)
         offered = self._offerings.get(region, lambda: read_offerings(self._api, region, types))
         now = self._clock.now()
         spot_types = {name for name, sold in types.items() if CapacityType.SPOT in sold.capacity_types}
         spot = read_spot(self._api, region, spot_types & {name for name, _ in offered}, network, now)
         shelf = Shelf(region, network, types, offered, spot, self.on_demand.of(region))
         return OfferListing(tuple(join(self._config.provider, self._config.name, shelf, now)))
+
+    def type_names(self, region: str) -> tuple[str, ...]:
+        """What is offered in the region, in whichever zone; at most a day old."""
+        return tuple(sorted(self._sold(region)))
+
+    def _sold(self, region: str) -> dict[str, Sold]:
+        allowed = self._config.allowed_types
+        return self._types.get(region, lambda: read_types(self._api, region, allowed))
 
 
 def join(provider: str, account: str, shelf: Shelf, now: datetime) -> Iterator[Offer]:

@@ -11,6 +11,7 @@ from providers.aws.launch import run_instances_parameters, subject
 from providers.aws.prices import pricing_region
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.quotas import QuotaListing
 from providers.vocabulary import CapacityType, CheckResult, LaunchRequest, Offer, OfferListing
 
 REMEDIES: dict[ErrorKind, str] = {
@@ -22,16 +23,20 @@ REMEDIES: dict[ErrorKind, str] = {
     ErrorKind.THROTTLED: "try again; others use the account's API heavily",
     ErrorKind.TRANSIENT: "check the network, proxy and ca_bundle, then try again",
     ErrorKind.INVALID_REQUEST: "correct the settings of this region",
+    ErrorKind.QUOTA: "ask AWS for more vCPUs: Service Quotas console, Amazon EC2, in this region",
 }
 
 # When a region is looked at, the credentials are known to be good.
 NOT_ENABLED = "enable this region in the AWS account, or take it out of the settings"
 NO_PRICES = "allow pricing:GetProducts; until then on-demand prices are built-in ones, for us-east-1 only"
+NO_QUOTAS = "allow servicequotas:ListServiceQuotas; until then quotas are unknown and every offer is tried"
 DRY_RUN_PASSED = "DryRunOperation"
 
 
 class _Preparing(Protocol):
     def offers(self, region: str) -> OfferListing: ...
+
+    def quotas(self, region: str) -> QuotaListing: ...
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest: ...
 
@@ -65,6 +70,7 @@ def _region(provider: _Preparing, api: Api, catalogue: Catalogue, region: str) -
     selling = _line(f"{region} offers", sold)
     yield selling
     if selling.ok:
+        yield _quota_line(provider, region, offers)
         yield _line(f"{region} launch", lambda: _dry_run(provider, api, offers))
 
 
@@ -105,6 +111,34 @@ def _network(catalogue: Catalogue, region: str) -> str:
             f"none of {len(zones)} zones has a subnet with free addresses; list some, or make a default VPC",
         )
     return f"{len(usable)} of {len(zones)} zones have a subnet: {', '.join(usable)}"
+
+
+def _quota_line(provider: _Preparing, region: str, offers: Sequence[Offer]) -> CheckResult:
+    subject = f"{region} quotas"
+    try:
+        listing = provider.quotas(region)
+    except ProviderError as error:
+        remedy = NO_QUOTAS if error.kind is ErrorKind.AUTH else REMEDIES.get(error.kind, "")
+        return CheckResult(subject, False, str(error), remedy)
+    return _line(subject, lambda: quotas_above_zero(listing, offers))
+
+
+def quotas_above_zero(listing: QuotaListing, offers: Sequence[Offer]) -> str:
+    """What can be launched at all, of the offers with GPUs, or of all if there are none. Raises ProviderError
+    (quota) if every limit is known and zero.
+    """
+    wanted = [offer for offer in offers if offer.type.accelerator is not None] or list(offers)
+    gating = [quota for quota in listing.quotas if any(quota.covers(offer) for offer in wanted)]
+    parts = {
+        "above zero": [f"{q.name} {q.limit:g}" for q in gating if q.limit],
+        "zero": [f"{q.name} ({q.key})" for q in gating if q.limit == 0],
+        "unknown": [q.name for q in gating if q.limit is None],
+        "not read": list(listing.incomplete),
+    }
+    told = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+    if parts["zero"] and not parts["above zero"] and not parts["unknown"]:
+        raise ProviderError(ErrorKind.QUOTA, told)
+    return told or "AWS names no quota of what is offered"
 
 
 def _dry_run(provider: _Preparing, api: Api, offers: Sequence[Offer]) -> str:

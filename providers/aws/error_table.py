@@ -2,7 +2,8 @@
 in the message holds, so a row with a hint stands above the same code without one.
 
 Codes: Amazon EC2 API Reference "Error codes for the Amazon EC2 API", the retry lists in botocore, and the
-common errors of STS, SSM and Pricing. Messages may change: a hint only refines what the code already says.
+common errors of STS, SSM, Pricing and Service Quotas. Messages may change: a hint only refines what the
+code already says.
 """
 
 from __future__ import annotations
@@ -259,6 +260,7 @@ MISSING = (
             "InvalidInstanceID.NotFound",
             "InvalidSpotInstanceRequestID.NotFound",
             "NoSuchEntity",
+            "NoSuchResourceException",
         ),
         K.NOT_FOUND,
         About.REGION,
@@ -326,6 +328,8 @@ INVALID = (
             "TagPolicyViolation",
             "InvalidFilter",
             "InvalidNextToken",
+            "InvalidPaginationTokenException",
+            "IllegalArgumentException",
             "EncryptedVolumesNotSupported",
             "ClientInvalidParameterValue",
             "InvalidInstanceID.Malformed",
@@ -349,6 +353,7 @@ SERVER = (
             "RetryableError",
             "RequestTimeout",
             "RequestTimeoutException",
+            "ServiceException",
         ),
         K.TRANSIENT,
         About.ZONE,

@@ -86,6 +86,23 @@ def read_types(api: Api, region: str, allowed: tuple[str, ...]) -> dict[str, Sol
     return {one.type.name: one for one in sold if one is not None}
 
 
+def read_sizes(api: Api, region: str, names: Iterable[str]) -> dict[str, int]:
+    """vCPUs of these types as they come; one that the region does not know is left out."""
+    wanted = sorted(names)
+    sizes: dict[str, int] = {}
+    for start in range(0, len(wanted), FILTER_VALUES):
+        described = api.pages(
+            "ec2",
+            region,
+            "describe_instance_types",
+            "InstanceTypes",
+            Filters=[{"Name": "instance-type", "Values": wanted[start : start + FILTER_VALUES]}],
+            MaxResults=100,
+        )
+        sizes.update((raw["InstanceType"], raw["VCpuInfo"]["DefaultVCpus"]) for raw in described)
+    return sizes
+
+
 def read_offerings(api: Api, region: str, names: Iterable[str]) -> frozenset[tuple[str, str]]:
     """(type, zone id) of where these types exist in the region. Existence says nothing of capacity."""
     wanted = sorted(names)

@@ -27,6 +27,7 @@ OPERATIONS: dict[str, frozenset[str]] = {
         }
     ),
     "pricing": frozenset({"GetProducts"}),
+    "service-quotas": frozenset({"ListAWSDefaultServiceQuotas", "ListServiceQuotas"}),
     "ssm": frozenset({"GetParameter"}),
 }
 

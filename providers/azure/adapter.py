@@ -18,12 +18,14 @@ from providers.azure.market import Market
 from providers.azure.networks import Networks
 from providers.azure.observe import Observer
 from providers.azure.prices import RetailPrices
+from providers.azure.quotas import Quotas
 from providers.azure.remembered import Remembered
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
 from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.quotas import QuotaListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -55,6 +57,7 @@ class AzureProvider:
         self._images = Images(self._arm)
         self._networks = Networks(self._arm, clock)
         self._market = Market(config, self._arm, RetailPrices(config, clock), clock)
+        self._quotas = Quotas(self._arm, self._market, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
         self._launcher = Launcher(self._arm, self._observer, self._networks, self._remembered)
@@ -68,12 +71,17 @@ class AzureProvider:
         return tuple(self._config.regions)
 
     def check(self) -> Sequence[CheckResult]:
-        return Checks(self._config, self._arm, self._images, self._networks).run()
+        return Checks(self._config, self._arm, self._images, self._networks, self._quotas).run()
 
     @only_provider_errors()
     def offers(self, region: str) -> OfferListing:
         self._settings(region)
         return self._market.offers(region)
+
+    @only_provider_errors()
+    def quotas(self, region: str) -> QuotaListing:
+        self._settings(region)
+        return self._quotas.listing(region)
 
     @only_provider_errors()
     def prepare(self, request: LaunchRequest) -> LaunchRequest:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
-from providers.azure.arm import COMPUTE, NETWORK, PERMISSIONS, RESOURCES, SUBSCRIPTIONS, Arm
+from providers.azure.arm import NETWORK, PERMISSIONS, RESOURCES, SUBSCRIPTIONS, Arm
 from providers.azure.images import Images
 from providers.azure.networks import Networks
+from providers.azure.quotas import Quotas
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CheckResult
@@ -34,6 +35,7 @@ ADDRESS_ACTIONS = (
 
 _REMEDIES = {
     ErrorKind.AUTH: "give the account's identity a role on the resource group that allows these actions",
+    ErrorKind.QUOTA: "ask for more in the Azure portal under Quotas, Compute; GPU families start at 0",
     ErrorKind.TRANSIENT: "try again; if it stays, look at the proxy and the network",
     ErrorKind.THROTTLED: "try again in a minute",
 }
@@ -42,11 +44,14 @@ _REMEDIES = {
 class Checks:
     """Looks at everything that a launch will need, and creates nothing."""
 
-    def __init__(self, config: AccountConfig, arm: Arm, images: Images, networks: Networks) -> None:
+    def __init__(
+        self, config: AccountConfig, arm: Arm, images: Images, networks: Networks, quotas: Quotas
+    ) -> None:
         self._config = config
         self._arm = arm
         self._images = images
         self._networks = networks
+        self._quotas = quotas
 
     def run(self) -> list[CheckResult]:
         """All lines; the first alone if there is no credential to ask with."""
@@ -66,6 +71,7 @@ class Checks:
     def _regions(self) -> Iterator[CheckResult]:
         for region, settings in self._config.regions.items():
             yield self._line(f"region {region}", partial(self._region, region), "use a name of the list")
+            yield self._line(f"quotas in {region}", partial(self._quotas.review, region))
             yield self._line(f"image in {region}", partial(self._image, region, settings))
             yield self._line(f"subnet in {region}", partial(self._subnets, region, settings))
             if settings.security_groups:
@@ -118,18 +124,11 @@ class Checks:
 
     def _region(self, region: str) -> str:
         known = self._arm.pages(f"{self._arm.subscription}/locations", SUBSCRIPTIONS)
-        names = sorted(str(one.get("name")) for one in known)
+        names = {str(one.get("name")): str(one.get("displayName") or "found") for one in known}
         if region not in names:
-            raise self._wrong(ErrorKind.NOT_FOUND, f"no such region; there are {', '.join(names)}")
-        rows = self._arm.pages(
-            f"{self._arm.subscription}/providers/Microsoft.Compute/locations/{region}/usages", COMPUTE
-        )
-        left = {
-            str(row["name"]["value"]): int(row["limit"]) - int(row["currentValue"])
-            for row in rows
-            if row["name"]["value"] in {"cores", "lowPriorityCores"}
-        }
-        return f"free vCPUs: {left.get('cores', '?')} on demand, {left.get('lowPriorityCores', '?')} spot"
+            text = f"no such region; there are {', '.join(sorted(names))}"
+            raise self._wrong(ErrorKind.NOT_FOUND, text)
+        return names[region]
 
     def _image(self, region: str, settings: RegionConfig) -> str:
         wanted = settings.image or self._config.image

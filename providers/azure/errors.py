@@ -175,7 +175,7 @@ def _quota(match: re.Match[str], text: str, code: str, attempt: Attempt) -> Prov
         scope = Scope("azure", attempt.account, region, capacity_type=CapacityType.SPOT)
     elif name in {"cores", "core", "totalregional", "totalregionalcores", "totalregionalvcpus"}:
         scope = Scope("azure", attempt.account, region, capacity_type=CapacityType.ON_DEMAND)
-    elif key or match.groupdict().get("cores"):
+    elif name != "virtualmachines" and (key or match.groupdict().get("cores")):
         scope = Scope("azure", attempt.account, region, family=name, capacity_type=CapacityType.ON_DEMAND)
     else:
         scope = _scope(attempt, Reach.REGION)

@@ -19,10 +19,12 @@ class Size:
     """A size in one region: `zones` (logical numbers) are those in which it is not restricted.
 
     regional: whether it may be asked for without naming a zone, which a restriction of every zone still
-    leaves open. A listed zone says that the zone can hold it, not that there is stock.
+    leaves open. A listed zone says that the zone can hold it, not that there is stock. family: as Azure
+    spells it here; `type.family` is the same one squeezed.
     """
 
     type: InstanceType
+    family: str
     zones: tuple[str, ...]
     regional: bool
     spot: bool
@@ -66,6 +68,7 @@ def _size(row: Mapping[str, Any], region: str) -> Size:
     closed, closed_zones = _restrictions(row, region)
     return Size(
         type=kind,
+        family=str(row.get("family") or ""),
         zones=tuple(sorted(_zones(row, region) - closed_zones)),
         regional=not closed,
         spot=can.get("LowPriorityCapable", "").lower() == "true",

@@ -28,6 +28,7 @@ from service.jobs import routes as jobs
 from service.jobs.spec import JobSpec
 from service.logs import routes as logs
 from service.market import routes as market
+from service.quotas import routes as quotas
 from service.projects import routes as projects
 from service.projects import secret_routes
 from service.storage import Store
@@ -62,6 +63,7 @@ def create_app(ctx: Context, configuration: Configuration, loops: LoopsView) -> 
         telemetry=_NO_TELEMETRY,
         responses=_RESPONSES,
         strict_content_type=False,
+        redirect_slashes=False,  # such a redirect would go to whatever the Host header says
     )
     app.state.api = api
     handle_errors(app)
@@ -73,7 +75,7 @@ def create_app(ctx: Context, configuration: Configuration, loops: LoopsView) -> 
 
 def _include(app: FastAPI, api: Api) -> None:
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(authorize)])
-    for part in (jobs, logs, events, instances, market, blobs, projects, secret_routes):
+    for part in (jobs, logs, events, instances, market, quotas, blobs, projects, secret_routes):
         v1.include_router(part.router)
     app.include_router(v1)
     app.include_router(agents.router(api.ctx, api.aside))

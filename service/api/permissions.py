@@ -39,6 +39,7 @@ REQUIRED: Mapping[str, Role] = {
     "GET /v1/events": Role.VIEWER,
     "GET /v1/instances": Role.VIEWER,
     "GET /v1/offers": Role.VIEWER,
+    "GET /v1/quotas": Role.VIEWER,
     "PUT /v1/blobs/{sha256}": Role.MEMBER,
     "HEAD /v1/blobs/{sha256}": Role.MEMBER,
     "GET /v1/projects": Role.VIEWER,

@@ -56,7 +56,7 @@ def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> A
     fresh = _fresh_offer(session, offer)
     if fresh is None or fresh.price is None or (spec.max_price is not None and fresh.price > spec.max_price):
         return NotPlanned("the offer is gone or its price has changed")
-    block = snapshot(session, now, [fresh]).block_of(fresh, now, spec.image)
+    block = snapshot(session, now, [fresh]).block_of(fresh, now, spec.image, spec.resources.nodes)
     if block is not None:
         return NotPlanned(_told(block))
     attempt = _insert(session, ctx, job, spec, fresh, predecessor[0] if predecessor else None, now)

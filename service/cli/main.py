@@ -24,6 +24,7 @@ from service.cli import (
     jobs,
     market,
     projects,
+    quotas,
     secrets,
     submission,
     tokens,
@@ -62,6 +63,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "config": ("Look at the settings.", {"check": accounts.config_check, "show": accounts.config_show}),
     "project": ("Projects.", {"ls": projects.ls, "create": projects.create}),
+    "quota": ("Limits of the accounts.", {"ls": quotas.ls}),
     "token": ("API tokens.", {"ls": tokens.ls, "create": tokens.create, "revoke": tokens.revoke}),
     "secret": ("Secrets of a project.", {"set": secrets.put, "ls": secrets.ls, "rm": secrets.rm}),
     "db": (

@@ -114,7 +114,7 @@ def _schedule(ctx: Context, job: Job, project: str, market: MarketSnapshot) -> b
         for offer in decision.offers:
             result = _plan(ctx, job.id, offer)
             if isinstance(result, Attempt):
-                market.note_planned(offer.key)
+                market.note_planned(offer, result.nodes)
                 return True
             refusals.append(result)
             if result.final:

@@ -32,7 +32,8 @@ class Market:
             plan_polls(ctx)
             ctx.database.write(lambda session: _drop_gone(session, ctx))
             self._planned = places
-            ctx.wake("watcher")
+            for loop in ("watcher", "quotas"):
+                ctx.wake(loop)
         due = ctx.database.read(_next_due)
         if due is None or due > ctx.now():
             return due

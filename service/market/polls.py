@@ -22,7 +22,7 @@ def plan_polls(ctx: Context) -> None:
         f"{kind}/{provider}/{account}/{region}": (kind, provider, account, region)
         for (provider, account), adapter in ctx.providers.items()
         for region in adapter.regions
-        for kind in ("offers", "instances")
+        for kind in ("offers", "instances", "quotas")
     }
 
     def plan(session: Session) -> None:
@@ -74,7 +74,11 @@ def note_poll(ctx: Context, poll_id: str, token: str, *, error: str | None) -> N
         if poll is None:
             return
         now = ctx.now()
-        usual = times.poll_offers if poll.kind == "offers" else times.poll_instances
+        usual = {
+            "offers": times.poll_offers,
+            "instances": times.poll_instances,
+            "quotas": times.poll_quotas,
+        }[poll.kind]
         poll.failures = 0 if error is None else poll.failures + 1
         wait = usual
         if error is not None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from policies.model import Block
 from providers.vocabulary import CapacityType
 from service.api.authentication import CurrentCaller
-from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, page
+from service.api.paging import LARGEST_INT, Cursor, Limit, decode_cursor, encode_cursor, page
 from service.api.problems import invalid
 from service.api.state import CurrentApi
 from service.jobs.gpus import UnknownGpuError, read_gpu
@@ -87,7 +87,7 @@ def _gpu_conditions(text: str) -> list[Any]:
     except ValueError as error:
         raise invalid("gpu", str(error)) from None
     accelerator = _TABLE.c.type["accelerator"]
-    found = [accelerator["count"].as_integer() >= wish.count]
+    found = [accelerator["count"].as_integer() >= min(wish.count, LARGEST_INT)]
     if wish.names:
         found.append(accelerator["name"].as_string().in_(wish.names))
     if wish.memory is not None and wish.memory.low is not None:

@@ -1,0 +1,81 @@
+"""The quota loop: reads the limits of each place; what cannot be read keeps its last reading and its age."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from sqlmodel import Session, col, select
+
+from providers.errors import ProviderError
+from providers.quotas import QuotaListing
+from service.context import Context
+from service.db.due import next_due
+from service.events.record import record
+from service.market.blocks import wake_waiting
+from service.market.model import Poll
+from service.market.polls import claim_polls, note_poll
+from service.quotas.model import QuotaRow
+from service.quotas.rows import to_row
+
+KIND = "quotas"
+
+
+def step(ctx: Context) -> datetime | None:
+    """Submit a reading for each place that is due; when the next one is."""
+    due = ctx.database.read(_next_due)
+    if due is None or due > ctx.now():
+        return due
+    for poll, token in claim_polls(ctx, KIND):
+        ctx.submit((poll.provider, poll.account, poll.region), partial(read_place, ctx, poll, token))
+    return ctx.database.read(_next_due)
+
+
+def _next_due(session: Session) -> datetime | None:
+    return next_due(session, Poll, col(Poll.kind) == KIND)
+
+
+def read_place(ctx: Context, poll: Poll, token: str) -> None:
+    """Read the quotas of one place: runs in its pool."""
+    provider = ctx.provider(poll.provider, poll.account)
+    if provider is None:
+        return
+    try:
+        listing = provider.quotas(poll.region)
+    except ProviderError as error:
+        note_poll(ctx, poll.id, token, error=str(error))
+        return
+    ctx.database.write(lambda session: _store(session, ctx, poll, listing))
+    problem = f"not read: {', '.join(listing.incomplete)}" if listing.incomplete else None
+    note_poll(ctx, poll.id, token, error=problem)
+    ctx.wake("scheduler")
+
+
+def _store(session: Session, ctx: Context, poll: Poll, listing: QuotaListing) -> None:
+    """Keep the readings; those of the region that are gone are dropped, unless part of it was not read."""
+    rows = [to_row(poll.provider, poll.account, quota) for quota in listing.quotas]
+    for row in rows:
+        before = session.get(QuotaRow, row.id)
+        if before is not None:
+            _tell_move(session, ctx, before, row)
+        session.merge(row)
+    if not listing.incomplete:
+        seen = {row.id for row in rows}
+        of_region = select(QuotaRow).where(
+            QuotaRow.provider == poll.provider,
+            QuotaRow.account == poll.account,
+            QuotaRow.region == poll.region,
+        )
+        for row in session.exec(of_region).all():
+            if row.id not in seen:
+                session.delete(row)
+    wake_waiting(session, ctx.now())
+
+
+def _tell_move(session: Session, ctx: Context, before: QuotaRow, now: QuotaRow) -> None:
+    """A limit that moved is news."""
+    if before.limit == now.limit or before.limit is None or now.limit is None:
+        return
+    where = f"{now.provider}/{now.region or now.account}"
+    message = f"{where}: {now.name} went from {before.limit:g} to {now.limit:g} {now.unit}"
+    record(session, "quota_moved", "quota", now.id[:64], message, at=ctx.now(), key=now.key)
