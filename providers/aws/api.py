@@ -25,8 +25,8 @@ from providers.rate_limit import Rate, RateLimiter
 from providers.vocabulary import Scope
 
 # EC2's own buckets per account, region and action: RunInstances 5 and 2/s, TerminateInstances 100 and 5/s,
-# Describe* 100 and 20/s, other changes 50 and 5/s. [EC2 developer guide, "Request throttling"] Service Quotas'
-# lists: 10 and 10/s per region. [Service Quotas User Guide, "Quotas"] Ours leave half of that to others.
+# Describe* 100 and 20/s, other changes 50 and 5/s. [EC2 developer guide, "Request throttling"] Lists
+# of Service Quotas 10 and 10/s. [Service Quotas User Guide, "Quotas"] Ours leave half of that to others.
 RATES = {
     "run_instances": Rate(1, burst=4),
     "terminate_instances": Rate(3, burst=20),

@@ -13,6 +13,7 @@ import pytest
 
 from providers.errors import ErrorKind, ProviderError
 from providers.interface import Provider
+from providers.quotas import Quota, needed
 from providers.vocabulary import (
     CapacityType,
     CloudInstance,
@@ -64,6 +65,9 @@ class Bench(Protocol):
     def limit_quota(self, key: OfferKey, vcpus: int) -> None:
         """The quota that counts this offer is so many vCPUs."""
 
+    def deny_everything(self) -> None:
+        """From now on the account's permissions suffice for no call that tells quotas or their usage."""
+
     def set_lag(self, seconds: float) -> None:
         """Instances made from now on are denied by reads for so long."""
 
@@ -114,6 +118,74 @@ class ProviderContract:
             assert offer.type.memory_gib > 0
             assert offer.type.family
             assert offer.type.accelerator is None or offer.type.accelerator.count >= 1
+
+    # Quotas.
+
+    def test_quotas_appear_once_and_account_wide_ones_name_no_region(self, bench: Bench) -> None:
+        offer = pick(bench)
+        bench.limit_quota(offer.key, 4 * offer.type.vcpus)
+        listing = bench.provider.quotas(bench.region)
+        assert not listing.incomplete
+        assert len({(quota.key, quota.region) for quota in listing.quotas}) == len(listing.quotas)
+        for quota in listing.quotas:
+            assert quota.key
+            assert quota.name
+            assert quota.region in (bench.region, None)
+            assert {(gate.provider, gate.account) for gate in quota.gates} <= {
+                (bench.provider.provider, bench.provider.account)
+            }
+            assert all(gate.region == quota.region for gate in quota.gates), quota
+
+    @pytest.mark.parametrize("capacity_type", [CapacityType.ON_DEMAND, CapacityType.SPOT])
+    def test_a_quotas_headroom_shrinks_by_what_a_launch_draws_and_comes_back(
+        self, bench: Bench, capacity_type: CapacityType
+    ) -> None:
+        offer = pick(bench, capacity_type)
+        bench.limit_quota(offer.key, 4 * offer.type.vcpus)
+        before = headroom(bench, offer)
+        assert any(room == needed(quota.unit, offer.type, 4) for quota, room in before.values())
+        refs = start(bench, request(offer, "draws", nodes=2, prepared_by=bench.provider))
+        after = headroom(bench, offer)
+        assert {key: room for key, (_, room) in after.items()} == {
+            key: room - needed(quota.unit, offer.type, 2) for key, (quota, room) in before.items()
+        }
+        bench.provider.terminate(refs)
+        bench.advance(120)
+        ended = headroom(bench, offer)
+        assert {key: room for key, (_, room) in ended.items()} == {
+            key: room for key, (_, room) in before.items()
+        }
+
+    @pytest.mark.parametrize("capacity_type", [CapacityType.ON_DEMAND, CapacityType.SPOT])
+    def test_an_offer_that_is_refused_for_quota_is_gated_by_a_quota_that_shows_it(
+        self, bench: Bench, capacity_type: CapacityType
+    ) -> None:
+        offer = pick(bench, capacity_type)
+        elsewhere = other_zone(bench, offer)
+        bench.limit_quota(offer.key, offer.type.vcpus)
+        assert short(bench, offer, 1) == []
+        start(bench, request(offer, "fits", prepared_by=bench.provider))
+        error, _ = refusal(bench, request(offer, "over-quota", prepared_by=bench.provider))
+        assert error.kind is ErrorKind.QUOTA
+        standing = short(bench, offer, 1)
+        assert standing
+        assert all(quota.covers(elsewhere) for quota in standing)
+
+    def test_no_quota_stands_against_what_can_be_launched(self, bench: Bench) -> None:
+        offer = pick(bench)
+        assert short(bench, offer, 2) == []
+        start(bench, request(offer, "stands", nodes=2, prepared_by=bench.provider))
+
+    def test_a_quota_that_cannot_be_read_is_unknown_and_never_zero(self, bench: Bench) -> None:
+        bench.limit_quota(pick(bench).key, 64)
+        bench.deny_everything()
+        try:
+            listing = bench.provider.quotas(bench.region)
+        except ProviderError as error:
+            assert error.kind is ErrorKind.AUTH  # noqa: PT017  (both answers are good)
+        else:
+            assert listing.incomplete
+            assert {(quota.limit, quota.usage) for quota in listing.quotas} <= {(None, None)}
 
     # Preparing.
 
@@ -403,6 +475,21 @@ def _zones(bench: Bench, capacity_type: CapacityType) -> list[Offer]:
     mine = [offer for offer in offers if (offer.key.instance_type, offer.key.capacity_type) == wanted]
     assert mine, f"no offer of {wanted} in {bench.region}"
     return sorted(mine, key=lambda offer: offer.key.zone)
+
+
+def headroom(bench: Bench, offer: Offer) -> dict[tuple[str, str | None], tuple[Quota, float]]:
+    """The quotas that the offer draws on by key and region, with what is left of those that are known."""
+    return {
+        (quota.key, quota.region): (quota, quota.limit - quota.usage)
+        for quota in bench.provider.quotas(bench.region).quotas
+        if quota.covers(offer) and quota.limit is not None and quota.usage is not None
+    }
+
+
+def short(bench: Bench, offer: Offer, nodes: int) -> list[Quota]:
+    """The quotas that leave no room for so many instances of an offer."""
+    found = headroom(bench, offer).values()
+    return [quota for quota, room in found if room < needed(quota.unit, offer.type, nodes)]
 
 
 def request(

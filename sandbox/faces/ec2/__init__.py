@@ -62,6 +62,7 @@ def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
         ("pricing", "GetProducts"): prices.get_products,
         ("sts", "GetCallerIdentity"): services.get_caller_identity,
         ("service-quotas", "ListServiceQuotas"): services.list_service_quotas,
+        ("service-quotas", "ListAWSDefaultServiceQuotas"): services.list_aws_default_service_quotas,
         ("service-quotas", "GetServiceQuota"): services.get_service_quota,
         ("ssm", "GetParameter"): services.get_parameter,
     }

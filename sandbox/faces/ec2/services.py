@@ -9,7 +9,6 @@ from sandbox.faces.ec2.context import Context
 from sandbox.faces.ec2.errors import AwsError
 from sandbox.faces.ec2.pages import page
 from sandbox.faces.ec2.site import ACCOUNT, IMAGE_MADE, PARAMETERS
-from sandbox.world import QuotaRow
 
 # Service Quotas, Amazon EC2: the market's quota -> (code, name, class of the AWS/Usage metric).
 _QUOTAS = {
@@ -29,6 +28,19 @@ _QUOTAS = {
     "P/spot": ("L-7212CCBC", "All P Spot Instance Requests", "P/Spot"),
 }
 
+# Families that are not sold here, which a new account cannot launch. Standard starts at 5, all else at 0.
+_ELSEWHERE = (
+    ("L-2C3B7624", "Running On-Demand Trn instances", "Trn/OnDemand"),
+    ("L-6B0D517C", "All Trn Spot Instance Requests", "Trn/Spot"),
+    ("L-1945791B", "Running On-Demand Inf instances", "Inf/OnDemand"),
+    ("L-B5D1601B", "All Inf Spot Instance Requests", "Inf/Spot"),
+    ("L-6E869C2A", "Running On-Demand DL instances", "DL/OnDemand"),
+    ("L-85EED4F7", "All DL Spot Instance Requests", "DL/Spot"),
+    ("L-74FC7D96", "Running On-Demand F instances", "F/OnDemand"),
+    ("L-88CF9481", "All F Spot Instance Requests", "F/Spot"),
+)
+_DEFAULTS = {"Standard/on_demand": 5.0, "Standard/spot": 5.0}
+
 
 def get_caller_identity(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
     """Everybody is the same user here."""
@@ -36,7 +48,7 @@ def get_caller_identity(context: Context, params: dict[str, Any]) -> Mapping[str
 
 
 def list_service_quotas(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
-    """The vCPU quotas of EC2 in force in the region."""
+    """The vCPU quotas of EC2 to which the account has a value of its own in the region."""
     _ec2_only(params)
     code = params.get("QuotaCode")
     rows = [row for row in _rows(context) if code is None or row["QuotaCode"] == code]
@@ -53,6 +65,15 @@ def get_service_quota(context: Context, params: dict[str, Any]) -> Mapping[str, 
     raise AwsError("NoSuchResourceException", f"no quota {params['QuotaCode']} of service ec2")
 
 
+def list_aws_default_service_quotas(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
+    """The vCPU quotas of EC2 as an account begins with them."""
+    _ec2_only(params)
+    sold = [_entry(context.region, known, _DEFAULTS.get(name, 0.0)) for name, known in _QUOTAS.items()]
+    rows = sold + [_entry(context.region, known, 0.0) for known in _ELSEWHERE]
+    shown, token = page(rows, params, "default quotas", most=100)
+    return {"Quotas": shown} | ({"NextToken": token} if token else {})
+
+
 def _ec2_only(params: Mapping[str, Any]) -> None:
     if params["ServiceCode"] != "ec2":
         raise AwsError("NoSuchResourceException", f"no quotas of service {params['ServiceCode']}")
@@ -60,11 +81,11 @@ def _ec2_only(params: Mapping[str, Any]) -> None:
 
 def _rows(context: Context) -> list[dict[str, Any]]:
     rows = context.world.quotas("aws", context.region)
-    return [_row(context.region, row) for row in rows if row.name in _QUOTAS]
+    return [_entry(context.region, _QUOTAS[row.name], row.limit) for row in rows if row.name in _QUOTAS]
 
 
-def _row(region: str, row: QuotaRow) -> dict[str, Any]:
-    code, name, usage_class = _QUOTAS[row.name]
+def _entry(region: str, known: tuple[str, str, str], value: float) -> dict[str, Any]:
+    code, name, usage_class = known
     dimensions = {"Service": "EC2", "Resource": "vCPU", "Type": "Resource", "Class": usage_class}
     return {
         "ServiceCode": "ec2",
@@ -72,7 +93,7 @@ def _row(region: str, row: QuotaRow) -> dict[str, Any]:
         "QuotaArn": f"arn:aws:servicequotas:{region}:{ACCOUNT}:ec2/{code}",
         "QuotaCode": code,
         "QuotaName": name,
-        "Value": row.limit,
+        "Value": value,
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,

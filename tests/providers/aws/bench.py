@@ -74,6 +74,9 @@ class AwsBench:
         name = f"{quota_family(key.instance_type)}/{key.capacity_type}"
         self.world.set_quota(QuotaRule(provider="aws", region=key.region, name=name, limit=vcpus))
 
+    def deny_everything(self) -> None:
+        self.fault("*", "error", code="UnauthorizedOperation", http_status=403, times=None)
+
     def set_lag(self, seconds: float) -> None:
         scenario = self.world.scenario
         timings = scenario.aws.model_copy(update={"list_lag_seconds": seconds})

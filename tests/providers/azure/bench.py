@@ -73,6 +73,9 @@ class AzureBench:
         name = "lowPriorityCores" if spot else catalogue("azure").types[key.instance_type].family
         self.cloud.world.set_quota(QuotaRule(provider="azure", region=key.region, name=name, limit=vcpus))
 
+    def deny_everything(self) -> None:
+        self.cloud.fault("*", "error", code="AuthorizationFailed", http_status=403, times=None)
+
     def set_lag(self, seconds: float) -> None:
         scenario = self.cloud.world.scenario
         timings = scenario.azure.model_copy(update={"list_lag_seconds": seconds})

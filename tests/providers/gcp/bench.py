@@ -71,6 +71,9 @@ class GceBench:
             # Without preemptible quota Spot would draw on the standard one.
             self.gce.world.set_quota(rule.model_copy(update={"name": gpu_metric("NVIDIA_L4")}))
 
+    def deny_everything(self) -> None:
+        self.gce.fault("*", "error", code="forbidden", http_status=403, times=None)
+
     def set_lag(self, seconds: float) -> None:
         world = self.gce.world
         timings = world.scenario.gcp.model_copy(update={"list_lag_seconds": seconds})

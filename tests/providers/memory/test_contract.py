@@ -48,6 +48,9 @@ class MemoryBench:
     def limit_quota(self, key: OfferKey, vcpus: int) -> None:
         self.cloud.market.set_quota(key.region, GPU.family, key.capacity_type, vcpus)
 
+    def deny_everything(self) -> None:
+        self.cloud.fail("quotas", ProviderError(ErrorKind.AUTH, "not allowed"), times=None)
+
     def set_lag(self, seconds: float) -> None:
         self.cloud.lag_seconds = seconds
 
