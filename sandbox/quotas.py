@@ -10,6 +10,9 @@ from sandbox.catalogue import Catalogue, InstanceType
 #: Where a limit that holds for the whole project is kept.
 GLOBAL = "global"
 
+#: Azure's limit on machines of a region, whatever their size.
+MACHINES = "virtualMachines"
+
 # GPU families that Compute Engine counts by a metric of their own; newer ones share GPUS_PER_GPU_FAMILY.
 _OWN_METRIC = frozenset({"NVIDIA_T4", "NVIDIA_L4", "NVIDIA_A100", "NVIDIA_A100_80GB"})
 
@@ -27,7 +30,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
-    """A quota as it stands. `unit` is `vcpu` or `gpu`."""
+    """A quota as it stands. `unit` is `vcpu`, `gpu` or `instance`."""
 
     provider: str
     region: str
@@ -42,14 +45,14 @@ def draws(table: Catalogue, size: InstanceType, region: str, capacity_type: str,
 
     EC2: vCPUs per family, on-demand and spot apart (Amazon EC2 user guide, "On-Demand Instance quotas").
     Azure: on-demand takes from its family and from the region's cores, spot from lowPriorityCores only
-    ("Azure Spot VMs"). Compute Engine: GPUs per model; spot takes preemptible quota, or the standard one
-    where a project has none ("Provisioning models").
+    ("Azure Spot VMs"); either is one of the region's machines. Compute Engine: GPUs per model; spot takes
+    preemptible quota, or the standard one where a project has none ("Provisioning models").
     """
     if table.provider == "aws":
         found = [Draw(region, f"{size.family}/{capacity_type}", size.vcpus)]
     elif table.provider == "azure":
         names = ("lowPriorityCores",) if capacity_type == "spot" else (size.family, "cores")
-        found = [Draw(region, name, size.vcpus) for name in names]
+        found = [*(Draw(region, name, size.vcpus) for name in names), Draw(region, MACHINES, 1)]
     else:
         found = _gce(size, region, capacity_type == "spot", limit)
     return [draw for draw in found if limit(draw.region, draw.name) is not None]
@@ -87,7 +90,7 @@ def names(table: Catalogue) -> list[str]:
         if table.provider == "aws":
             some = [f"{size.family}/on_demand", f"{size.family}/spot"]
         elif table.provider == "azure":
-            some = ["cores", "lowPriorityCores", size.family]
+            some = ["cores", "lowPriorityCores", MACHINES, size.family]
         else:
             gpus = [gpu_metric(size.family), f"PREEMPTIBLE_{size.family}_GPUS"] if size.gpu else []
             cpus = _gce_cpus(size)
@@ -98,4 +101,6 @@ def names(table: Catalogue) -> list[str]:
 
 def unit(name: str, provider: str) -> str:
     """What a quota counts."""
+    if name == MACHINES:
+        return "instance"
     return "gpu" if provider == "gcp" and not name.endswith("CPUS") else "vcpu"

@@ -66,9 +66,14 @@ def test_usage_follows_what_runs(site: Site) -> None:
         return {row["name"]["value"]: row["currentValue"] for row in rows if row["currentValue"]}
 
     site.made("spot")
-    assert used() == {"lowPriorityCores": 24}
+    assert used() == {"lowPriorityCores": 24, "virtualMachines": 1}
     site.made("regular", spot=False)
-    assert used() == {"lowPriorityCores": 24, "cores": 24, "StandardNCADSA100v4Family": 24}
+    assert used() == {
+        "lowPriorityCores": 24,
+        "virtualMachines": 2,
+        "cores": 24,
+        "StandardNCADSA100v4Family": 24,
+    }
 
 
 def test_sizes_are_filtered_by_location_and_are_not_all_there_is(site: Site) -> None:

@@ -116,4 +116,5 @@ def usages(face: Face, call: Call) -> Response:
 _LOCALIZED = {
     "cores": "Total Regional vCPUs",
     "lowPriorityCores": "Total Regional Low-priority vCPUs",
+    "virtualMachines": "Virtual Machines",
 }

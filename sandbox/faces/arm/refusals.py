@@ -56,10 +56,15 @@ def later(refusal: Refusal) -> dict[str, str]:
     }
 
 
+_IN_WORDS = {
+    "lowPriorityCores": "LowPriorityCores",
+    "cores": "Total Regional Cores",
+    "virtualMachines": "VirtualMachines",
+}
+
+
 def _quota(facts: Mapping[str, Any]) -> ArmError:
-    name = {"lowPriorityCores": "LowPriorityCores", "cores": "Total Regional Cores"}.get(
-        facts["name"], f"{facts['name']} Cores"
-    )
+    name = _IN_WORDS.get(facts["name"], f"{facts['name']} Cores")
     region, limit, usage, needed = (
         facts["region"],
         int(facts["limit"]),

@@ -15,11 +15,14 @@ from providers.azure.adapter import AzureProvider
 from providers.azure.credentials import credential
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
-from providers.vocabulary import LaunchRequest
+from providers.vocabulary import CapacityType, LaunchRequest
+from sandbox.scenario import QuotaRule
 from tests.clocks import FakeClock
 from tests.providers.azure.bench import IMAGE, AzureBench, account
 from tests.providers.azure.bench import bench as opened
 from tests.sandbox.arm_server import GROUP, SUBSCRIPTION
+
+DEMAND, SPOT = CapacityType.ON_DEMAND, CapacityType.SPOT
 
 
 @pytest.fixture
@@ -256,7 +259,7 @@ def lines(bench: AzureBench) -> dict[str, Any]:
 def test_a_sound_account_passes_every_check_and_learns_its_free_quota(bench: AzureBench) -> None:
     found = lines(bench)
     assert [line for line in found.values() if not line.ok] == []
-    assert found["region eastus"].detail == "free vCPUs: 4000 on demand, 2400 spot"
+    assert found["quotas in eastus"].detail == "free vCPUs: 4000 on demand, 2400 spot"
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,9 @@ def test_a_sound_account_passes_every_check_and_learns_its_free_quota(bench: Azu
         ("Permissions_ListForResourceGroup", "AuthorizationFailed", 403, "permissions"),
         ("GalleryImages_Get", "ImageNotFound", 404, "image in eastus"),
         ("Subnets_Get", "ResourceNotFound", 404, "subnet in eastus"),
-        ("Usage_List", "AuthorizationFailed", 403, "region eastus"),
+        ("Subscriptions_ListLocations", "AuthorizationFailed", 403, "region eastus"),
+        ("Usage_List", "AuthorizationFailed", 403, "quotas in eastus"),
+        ("ResourceSkus_List", "AuthorizationFailed", 403, "quotas in eastus"),
     ],
 )
 def test_what_is_wrong_is_named_and_the_rest_is_still_looked_at(
@@ -283,6 +288,31 @@ def test_what_is_wrong_is_named_and_the_rest_is_still_looked_at(
 def test_a_region_that_does_not_exist_is_pointed_out() -> None:
     with opened(regions={"marseast": {}}) as bench:
         assert "there are eastus, westeurope" in lines(bench)["region marseast"].detail
+
+
+def test_a_quota_that_is_too_low_is_named_beside_what_is_free(bench: AzureBench) -> None:
+    bench.limit_quota(bench.offer(SPOT), 3)
+    bench.limit_quota(bench.offer(DEMAND), 0)
+    line = lines(bench)["quotas in eastus"]
+    assert line.ok
+    assert line.detail == (
+        "free vCPUs: 4000 on demand, 3 spot; too low for some sizes: StandardNCADSA100v4Family 0, "
+        "lowPriorityCores 3"
+    )
+
+
+def test_quotas_that_leave_no_gpu_are_a_failure_with_what_to_ask_for(bench: AzureBench) -> None:
+    bench.limit_quota(bench.offer(SPOT), 3)
+    bench.cloud.world.set_quota(QuotaRule(provider="azure", region="eastus", name="[Ss]tandard*", limit=0))
+    bench.cloud.world.set_quota(
+        QuotaRule(provider="azure", region="eastus", name="standardDSv5Family", limit=99)
+    )
+    found = lines(bench)
+    assert [line.subject for line in found.values() if not line.ok] == ["quotas in eastus"]
+    line = found["quotas in eastus"]
+    assert "lowPriorityCores 3" in line.detail
+    assert "standardNDSH100v5Family 0" in line.detail
+    assert "Quotas, Compute" in line.remedy
 
 
 def test_a_card_takes_one_security_group() -> None:

@@ -44,6 +44,7 @@ def quota(name: str, limit: int = 350) -> str:
     )
 
 
+MACHINES_LINK = "%7B%22resourceName%22:%22virtualMachines%22%7D"
 CAPACITY_TEXT = (
     "The requested VM size for resource 'Following SKUs have failed for Capacity Restrictions: "
     f"{SIZE}' is currently not available in location 'eastus'. Please try another size or deploy to a "
@@ -111,6 +112,14 @@ CONSTRAINED_TEXT = (
             attempt(DEMAND),
             K.QUOTA,
             scope(family="standardncasv3t4family", capacity_type=DEMAND),
+            10,
+        ),
+        (
+            409,
+            error("OperationNotAllowed", quota("VirtualMachines") + MACHINES_LINK),
+            attempt(),
+            K.QUOTA,
+            scope(),
             10,
         ),
         (
