@@ -35,7 +35,8 @@ class ProviderError(Exception):
     kind: the meaning. scope: the offers it says something about. ambiguous: the launch may have happened
     all the same, so look before anything else is tried. ended: the token made something that is over.
     retry_after: seconds the vendor asked us to wait. avoid_for: how long the scope is worth avoiding at
-    first; None takes the kind's own time. code and message are the vendor's, for people.
+    first; None takes the kind's own time. available: where the vendor says that it has capacity instead.
+    code and message are the vendor's, for people.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ProviderError(Exception):
         ended: bool = False,
         retry_after: float | None = None,
         avoid_for: timedelta | None = None,
+        available: tuple[Scope, ...] = (),
     ) -> None:
         super().__init__(f"{code}: {message}" if code else message)
         self.kind = kind
@@ -59,6 +61,7 @@ class ProviderError(Exception):
         self.ended = ended
         self.retry_after = retry_after
         self.avoid_for = avoid_for
+        self.available = available
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,15 @@ def _error(
         ambiguous=rule.ambiguous,
         retry_after=retry_after,
         avoid_for=_avoid_for(rule, where.capacity_type),
+        available=_available(cause, where),
+    )
+
+
+def _available(cause: Cause, where: Where) -> tuple[Scope, ...]:
+    """The zones of the region that the error names as having the type (ErrorInfo `zonesAvailable`)."""
+    named = (zone.strip() for zone in cause.facts.get("zonesAvailable", "").split(","))
+    return tuple(
+        replace(scope_of(About.POOL, where), region=where.region, zone=zone) for zone in named if zone
     )
 
 

@@ -57,6 +57,8 @@ def block_failure(
     if not first:
         return None
     rule = KindRule(first, rule.factor, max(rule.ceiling, first))
+    for said in error.available:
+        heed_signal(session, _narrowed(said, key), now=now)
     scope = _narrowed(error.scope, key)
     if scope.image is not None:
         scope = replace(scope, image=image or PREBUILT)
@@ -91,6 +93,31 @@ def lift_proved_wrong(session: Session, offer: Offer, image: str | None, *, now:
         session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
     wake_waiting(session, now)
     return len(wrong)
+
+
+def heed_signal(session: Session, said: Scope, *, now: datetime) -> None:
+    """The vendor says that a scope has capacity: what was found out of stock there once may be tried now.
+    Where it was found so again and again the vendor's word is not taken, else two zones that name each
+    other would be asked in turn without end.
+    """
+    rows = session.exec(
+        select(BlockRow).where(
+            BlockRow.kind == ErrorKind.CAPACITY, BlockRow.repeats == 1, col(BlockRow.until) > now
+        )
+    ).all()
+    for row in rows:
+        scope = scope_of(row)
+        if scope.zone == said.zone and scope.account == said.account and _same_pool(scope, said):
+            row.until = now
+            session.add(row)
+    wake_waiting(session, now)
+
+
+def _same_pool(blocked: Scope, said: Scope) -> bool:
+    return blocked.instance_type in (None, said.instance_type) and blocked.capacity_type in (
+        None,
+        said.capacity_type,
+    )
 
 
 def forget_old(session: Session, now: datetime) -> None:

@@ -14,6 +14,7 @@ from providers.vocabulary import CapacityType, Scope
 from service.jobs.model import Job
 from service.jobs.scheduler import policy_for
 from service.jobs.view import policy_job
+from service.market.blocks import heed_signal
 from service.market.snapshot import snapshot
 from service.states import AttemptState, JobState
 from tests.clocks import FakeClock
@@ -86,6 +87,45 @@ def test_a_success_in_the_same_scope_starts_the_others_at_once(dry: Bench) -> No
     dry.turn()
     assert all(dry.live_attempts(job_id) for job_id in jobs)
     assert dry.clock.now() - before <= timedelta(seconds=2)
+
+
+def test_a_vendors_signal_ends_a_first_block_at_once_but_not_a_repeated_one(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
+    first, second = offer("aws", 10.0), offer("aws", 11.0, zone="b")
+    bench = make_bench(aws=cloud(clock, first, second, capacity=0))
+    job_id = bench.submit_job()
+    bench.turn()
+    refused = ProviderError(
+        ErrorKind.CAPACITY,
+        "none here",
+        scope=Scope(zone="aws-1b", instance_type="gpu-8", capacity_type=CapacityType.SPOT),
+        available=(Scope(zone="aws-1a", instance_type="gpu-8", capacity_type=CapacityType.SPOT),),
+    )
+    later = bench.submit_job("later")
+    bench.clouds["aws"].fail("launch", refused, times=None, scope=Scope(zone="aws-1b"))
+    bench.pass_time(3600)
+    tried = [call.request.offer.zone for call in bench.clouds["aws"].launches]
+    assert bench.job(job_id).state is bench.job(later).state is JobState.QUEUED
+    assert tried.count("aws-1a") <= 8, "two zones that name each other are not asked in turn without end"
+    bench.clouds["aws"].set_capacity(first.key, 2)
+    bench.pass_time(2000)
+    assert bench.job(job_id).state is JobState.RUNNING
+
+
+def test_a_vendors_signal_starts_a_waiting_job(make_bench: MakeBench, clock: FakeClock) -> None:
+    bench = make_bench(aws=cloud(clock, offer("aws", 10.0), capacity=0))
+    job_id = bench.submit_job()
+    bench.turn()
+    bench.clouds["aws"].set_capacity(offer("aws", 10.0).key, 1)
+    clock.advance(30)
+    bench.turn()
+    assert not bench.live_attempts(job_id)
+    said = Scope("memory", "aws", "aws-1", "aws-1a", "gpu-8", capacity_type=CapacityType.SPOT)
+    bench.database.write(lambda session: heed_signal(session, said, now=clock.now()))
+    bench.ctx.wake("scheduler")
+    bench.turn()
+    assert bench.live_attempt(job_id).planned_at == clock.now()
 
 
 def test_many_jobs_at_once_do_not_storm_a_zone_that_turns_out_empty(

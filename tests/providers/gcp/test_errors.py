@@ -525,3 +525,9 @@ def check(error: ProviderError, kind: K, scope: dict[str, str], minutes: float |
     assert error.scope.given() == {"provider": "gcp", "account": "lab"} | scope
     assert error.avoid_for == (None if minutes is None else timedelta(minutes=minutes))
     assert error.code
+
+
+def test_the_zones_that_a_stock_out_names_are_a_signal() -> None:
+    error = of_operation([operation(STOCK_OUT)], where(), NOW)
+    (said,) = error.available
+    assert (said.zone, said.instance_type, said.capacity_type) == ("us-central1-f", TYPE, CapacityType.SPOT)
