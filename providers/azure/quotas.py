@@ -35,6 +35,8 @@ class Quotas:
 
     def listing(self, region: str) -> QuotaListing:
         """The region's quotas; what cannot be read is named with the reason instead of failing the rest."""
+        # Sizes may take half a minute; what is launched meanwhile must not seem to be in the usage.
+        now = self._clock.now()
         try:
             rows = self._usages(region)
         except ProviderError as error:
@@ -45,23 +47,22 @@ class Quotas:
             sizes = self._market.sizes(region)
         except ProviderError as error:
             incomplete = (f"families of {region} ({error})",)
-        return QuotaListing(self._quotas(rows, sizes, region), incomplete)
+        return QuotaListing(quotas(rows, sizes, self._place(region), now), incomplete)
 
     def review(self, region: str) -> str:
         """For a person: what is free, and which limits are too low for a size. ProviderError of kind quota
         if they leave nothing that could be launched, of another kind if they cannot be read.
         """
         rows, sizes = self._usages(region), self._market.sizes(region)
-        return judged(self._quotas(rows, sizes, region), _offers(sizes, self._arm.account, region))
+        found = quotas(rows, sizes, self._place(region), self._clock.now())
+        return judged(found, _offers(sizes, self._arm.account, region))
 
     def _usages(self, region: str) -> list[dict[str, Any]]:
         path = f"{self._arm.subscription}/providers/Microsoft.Compute/locations/{region}/usages"
         return self._arm.pages(path, COMPUTE)
 
-    def _quotas(
-        self, rows: Iterable[Mapping[str, Any]], sizes: Mapping[str, Size], region: str
-    ) -> tuple[Quota, ...]:
-        return quotas(rows, sizes, Scope("azure", self._arm.account, region), self._clock.now())
+    def _place(self, region: str) -> Scope:
+        return Scope("azure", self._arm.account, region)
 
 
 @dataclass(frozen=True, slots=True)

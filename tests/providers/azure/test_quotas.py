@@ -11,7 +11,7 @@ from providers.azure.quotas import quotas
 from providers.azure.skus import sizes
 from providers.errors import ErrorKind, ProviderError
 from providers.quotas import Quota, QuotaUnit, needed
-from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
+from providers.vocabulary import CapacityType, InstanceType, Offer, OfferKey, Scope
 from sandbox.scenario import QuotaRule
 from tests.clocks import FakeClock
 from tests.providers.azure.bench import SIZE, AzureBench
@@ -131,8 +131,8 @@ def test_a_quota_that_is_used_up_covers_the_offer_that_the_cloud_then_refuses(
     with pytest.raises(ProviderError) as caught:
         bench.provider.launch(bench.ask(bench.offer(capacity_type), name="b"))
     assert caught.value.kind is ErrorKind.QUOTA
-    refused = [o for o in bench.provider.offers("eastus").offers if caught.value.scope.covers(o)]
-    assert gated(bench, quota) == refused
+    offers = bench.provider.offers("eastus").offers
+    assert gated(bench, quota) == [offer for offer in offers if caught.value.scope.covers(offer)]
 
 
 # Cases seen elsewhere.
@@ -151,10 +151,22 @@ def of(rows: list[dict[str, Any]], *skus: dict[str, Any]) -> list[Quota]:
     return list(quotas(rows, sizes(skus, "eastus"), EASTUS, NOW))
 
 
-def room(found: list[Quota], capacity_type: CapacityType) -> dict[str, bool | None]:
-    """Whether one T4 machine fits into each quota that covers it; None where that is not known."""
-    kind = sizes([t4()], "eastus")[T4].type
-    offer = Offer(OfferKey("azure", "lab", "eastus", "eastus-1", T4, capacity_type), kind, None)
+def refused(rows: list[dict[str, Any]], *skus: dict[str, Any]) -> set[tuple[str, CapacityType]]:
+    """The sizes of which the quotas leave no room for one machine."""
+    return {
+        (size.type.name, capacity_type)
+        for size in sizes(skus, "eastus").values()
+        for capacity_type in (DEMAND, SPOT)
+        if False in room(of(rows, *skus), capacity_type, size.type).values()
+    }
+
+
+def room(
+    found: list[Quota], capacity_type: CapacityType, kind: InstanceType | None = None
+) -> dict[str, bool | None]:
+    """Whether one machine, a T4 unless told, fits into each quota that covers it; None: not known."""
+    kind = kind or sizes([t4()], "eastus")[T4].type
+    offer = Offer(OfferKey("azure", "lab", "eastus", "eastus-1", kind.name, capacity_type), kind, None)
     return {
         quota.key: None
         if quota.limit is None or quota.usage is None
@@ -164,7 +176,7 @@ def room(found: list[Quota], capacity_type: CapacityType) -> dict[str, bool | No
     }
 
 
-def test_a_family_without_quota_is_zero_there_and_has_room_elsewhere_quo_01(bench: AzureBench) -> None:
+def test_QUO_01_a_family_without_quota_is_zero_there_and_has_room_elsewhere(bench: AzureBench) -> None:
     limit(bench, A100, 0, "eastus")
     limit(bench, A100, 100, "westeurope")
     here, there = read(bench)[A100], read(bench, "westeurope")[A100]
@@ -175,7 +187,7 @@ def test_a_family_without_quota_is_zero_there_and_has_room_elsewhere_quo_01(benc
 
 
 @pytest.mark.parametrize("family", ["standardNCASv3_T4Family", "Standard NCASv3_T4 Family"])
-def test_a_family_is_joined_whatever_its_blanks_and_spot_asks_its_own_pool_quo_02(family: str) -> None:
+def test_QUO_02_a_family_is_joined_whatever_its_blanks_and_spot_asks_its_own_pool(family: str) -> None:
     rows = [usage("Standard NCASv3_T4 Family", 8), usage("cores", 100), usage("lowPriorityCores", 3)]
     found = of(rows, t4(family))
     assert room(found, DEMAND) == {
@@ -186,13 +198,27 @@ def test_a_family_is_joined_whatever_its_blanks_and_spot_asks_its_own_pool_quo_0
     assert room(found, SPOT) == {"lowPriorityCores": False, "virtualMachines": None}
 
 
-def test_a_family_that_is_not_listed_is_unknown_and_not_zero_quo_02() -> None:
+def test_QUO_02_a_family_that_is_not_listed_is_unknown_and_not_zero() -> None:
     rows = [usage("cores", 100), usage("lowPriorityCores", 100), usage("standardNCFamily", 0)]
     assert room(of(rows, t4()), DEMAND) == {
         "cores": True,
         "standardNCASv3_T4Family": None,
         "virtualMachines": None,
     }
+
+
+def test_QUO_03_what_is_left_of_a_family_fits_its_small_sizes_only() -> None:
+    names = {f"Standard_D{vcpus}s_v5": vcpus for vcpus in (2, 16, 32, 64)}
+    can = [{"vCPUs": str(vcpus), "GPUs": "0"} for vcpus in names.values()]
+    skus = [sku(name, family="standardDSv5Family", can=one) for name, one in zip(names, can, strict=True)]
+    other = sku("Standard_E32s_v5", family="standardESv5Family", can={"vCPUs": "32", "GPUs": "0"})
+    rows = [usage("standardDSv5Family", 100, 56), usage("standardESv5Family", 100, 0)]
+    assert refused(rows, *skus, other) == {("Standard_D64s_v5", DEMAND)}
+
+
+def test_QUO_04_a_spot_pool_that_is_used_up_stops_all_spot_there_and_nothing_else() -> None:
+    rows = [usage("lowPriorityCores", 100, 100), usage("cores", 100), usage("standardNCASv3_T4Family", 100)]
+    assert refused(rows, t4(), sku()) == {(T4, SPOT), (SIZE, SPOT)}
 
 
 def test_of_two_spellings_the_sizes_own_counts_whatever_the_order() -> None:
@@ -243,9 +269,15 @@ def test_without_the_sizes_the_regions_own_limits_are_still_read(bench: AzureBen
     assert "families of eastus" in listing.incomplete[0]
 
 
-def test_a_throttle_that_passes_is_sat_out(bench: AzureBench) -> None:
-    bench.cloud.fault("Usage_List", "throttle", times=2, retry_after=1)
-    assert not bench.provider.quotas("eastus").incomplete
+def test_a_throttle_that_passes_is_sat_out_and_the_reading_is_no_younger_than_the_question(
+    bench: AzureBench,
+) -> None:
+    bench.cloud.fault("Usage_List", "throttle", times=2, retry_after=5)
+    asked = bench.cloud.clock.now()
+    listing = bench.provider.quotas("eastus")
+    assert not listing.incomplete
+    assert bench.cloud.clock.now() > asked
+    assert {quota.read_at for quota in listing.quotas} == {asked}
 
 
 def test_a_region_that_is_not_in_the_settings_has_no_quotas_to_read(bench: AzureBench) -> None:
