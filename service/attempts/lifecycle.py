@@ -17,10 +17,13 @@ from service.attempts.rows import instances_of
 from service.attempts.verdict import Drain, End, Facts, Keep, Run, Start, decide
 from service.attempts.writers import writes_until
 from service.context import Context
+from service.db import look_again
 from service.events.record import record
+from service.instances.model import Instance
 from service.jobs.model import Job
 from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 from service.market.blocks import block_preempted
+from service.market.model import Poll
 from service.states import AttemptState, JobState
 from service.transitions import move_attempt, move_job
 
@@ -31,6 +34,7 @@ BATCH = 500
 AWAY = timedelta(seconds=120)
 """A loop that has not run for so long was stopped, or its clock was set."""
 AFTER_FAULT = timedelta(seconds=60)
+LOOPS_WITH_DATES = ("market", "scheduler", "launcher", "watcher", "reaper")
 MASTER_PORTS = range(20000, 30000)
 
 
@@ -47,6 +51,10 @@ class Lifecycle:
         now = ctx.now()
         if self._last_step is None or not timedelta(0) <= now - self._last_step <= AWAY:
             ctx.listening_since = now
+        if self._was_set_back(ctx, now):
+            ctx.database.write(lambda session: look_again(session, now, Job, Attempt, Instance, Poll))
+            for loop in LOOPS_WITH_DATES:
+                ctx.wake(loop)
         self._last_step = now
         due = ctx.database.read(partial(_due, now=now))
         for attempt_id in due:
@@ -55,6 +63,13 @@ class Lifecycle:
             for loop in ("scheduler", "reaper"):
                 ctx.wake(loop)
         return ctx.database.read(_next_due)
+
+    def _was_set_back(self, ctx: Context, now: datetime) -> bool:
+        """True if the clock showed a later time before; a new process asks the rows."""
+        if self._last_step is not None:
+            return now < self._last_step
+        later = select(Poll.id).where(col(Poll.tried_at) > now).limit(1)
+        return ctx.database.read(lambda session: session.exec(later).first()) is not None
 
 
 def _due(session: Session, now: datetime) -> Sequence[str]:

@@ -23,6 +23,7 @@ from service.market.model import BlockRow, OfferRow
 from service.market.offers import offer_id, to_offer
 from service.market.snapshot import snapshot
 from service.money import to_micros
+from service.projects.model import Deployment
 from service.states import JOB_OVER, AttemptState, InstanceState, JobState
 from service.transitions import move_job
 
@@ -42,6 +43,8 @@ def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> A
     blocks, and how many launches are under way.
     """
     now = ctx.now()
+    # One plan at a time in the whole deployment: limits and blocks speak of more than one job and one offer.
+    session.exec(select(Deployment.id).where(Deployment.id == ctx.deployment_id).with_for_update()).first()
     job = session.exec(select(Job).where(Job.id == job_id).with_for_update()).first()
     if job is None or job.state in JOB_OVER or job.state is JobState.STOPPING:
         return NotPlanned("the job is over or stopping", final=True)

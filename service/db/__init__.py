@@ -1,6 +1,6 @@
 """The database: connections, claims, column types."""
 
-from service.db.claims import Claimable, claim_due, held, release, release_all
+from service.db.claims import Claimable, claim_due, held, look_again, release, release_all
 from service.db.columns import choice, document
 from service.db.database import Database, after_commit
 
@@ -12,6 +12,7 @@ __all__ = [
     "claim_due",
     "document",
     "held",
+    "look_again",
     "release",
     "release_all",
 ]

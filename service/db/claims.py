@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, or_, update
 from sqlmodel import Field, Session, SQLModel, col, select
 
 CLAIM_LASTS = timedelta(seconds=60)
+LONGEST_CLAIM = timedelta(minutes=10)
 
 
 class Claimable(SQLModel):
@@ -87,5 +88,19 @@ def release_all(session: Session, *models: type[Claimable]) -> None:
         session.connection().execute(
             update(table)
             .where(col(table.claim_token).is_not(None))
+            .values(claim_owner=None, claim_token=None, claim_until=None)
+        )
+
+
+def look_again(session: Session, now: datetime, *models: type[Claimable]) -> None:
+    """Have every row looked at now: for when the clock was set back, so that times that were written before
+    it may be far away. Looking early does no harm. A claim that ends later than any can is void.
+    """
+    for model in models:
+        table: Any = model
+        session.connection().execute(update(table).where(col(table.wake_at) > now).values(wake_at=now))
+        session.connection().execute(
+            update(table)
+            .where(col(table.claim_until) > now + LONGEST_CLAIM)
             .values(claim_owner=None, claim_token=None, claim_until=None)
         )

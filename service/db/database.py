@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session
 
 T = TypeVar("T")
@@ -18,6 +19,11 @@ _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000"
 
 
 _AFTER = "after_commit"
+
+
+TRIES = 4
+_LOST_A_RACE = frozenset({"40P01", "40001", "55P03"})
+"""SQLSTATE: deadlock_detected, serialization_failure, lock_not_available (PostgreSQL, appendix A)."""
 
 
 class Database:
@@ -41,8 +47,18 @@ class Database:
 
     def write(self, work: Callable[[Session], T]) -> T:
         """Run `work` in one transaction and commit it, then what it left for `after_commit`. Whatever `work`
-        raises rolls it back.
+        raises rolls it back. Where PostgreSQL picks the transaction as the loser of a deadlock, or a lock is
+        held for too long, `work` is run again from the start: it must have no effect but on its rows.
         """
+        for _ in range(TRIES - 1):
+            try:
+                return self._write(work)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _LOST_A_RACE:
+                    raise
+        return self._write(work)
+
+    def _write(self, work: Callable[[Session], T]) -> T:
         with self._exclusive(), Session(self._writes, expire_on_commit=False) as session:
             if self.is_sqlite:
                 session.connection().exec_driver_sql("BEGIN IMMEDIATE")

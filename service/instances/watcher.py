@@ -126,13 +126,16 @@ def _note_listing(session: Session, ctx: Context, provider: Provider, region: st
     """Facts about what is listed; and in a complete listing, about what is not."""
     shown = {fact.provider_id: fact for fact in listing.instances}
     rows = session.exec(
-        select(Instance).where(
+        select(Instance)
+        .where(
             Instance.provider == provider.provider,
             Instance.account == provider.account,
             Instance.region == region,
             col(Instance.state).in_((*WATCHED, InstanceState.TERMINATING)),
             col(Instance.provider_id).is_not(None),
         )
+        .order_by(col(Instance.id))
+        .with_for_update()
     ).all()
     for row in rows:
         fact = shown.get(row.provider_id or "")

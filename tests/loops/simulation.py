@@ -213,7 +213,7 @@ class Simulation:
         before = self.bench.steps_run
         self._safely(lambda: self.bench.pass_time(seconds))
         for person in list(self.people.values()):
-            self._safely(lambda person=person: self._live(person))  # type: ignore[misc]
+            self._safely(lambda person=person: self._live(person))
         self._safely(self.bench.turn)
         self._meet()
         assert self.bench.steps_run - before < 150, f"the loops are busy: {self.bench._due}"
