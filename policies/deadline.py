@@ -74,6 +74,8 @@ def explain(job: Job, market: ObservedMarket, now: datetime) -> list[Candidate]:
 def _decide(course: Course) -> _Settled:
     if course.broke:
         return Stop("the money cap leaves nothing for another step")
+    if course.current is None and course.placed and course.safe_to_wait:
+        return Stay("what it runs on is no longer listed, and nothing presses")
     if course.current is None:
         return _begin(course)
     return _go_on(course, course.current)

@@ -19,6 +19,7 @@ PRIOR_SECONDS = 3600.0
 PRIOR_SPELLS = 1.0
 HISTORY_SPELLS = 8.0
 HALF_LIFE_SECONDS = 24 * 3600.0
+UNSEEN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +87,23 @@ def pooled(evidence: Iterable[Evidence]) -> Estimate:
     return Estimate(Spell(PRIOR_SPELLS, life), Spell(PRIOR_SPELLS, outage), life / (life + outage))
 
 
-def estimate(evidence: Evidence | None, prior: Estimate) -> Estimate:
-    """Of one offer, with `pooled` as the prior."""
+def estimate(evidence: Evidence | None, prior: Estimate, now: datetime) -> Estimate:
+    """Of one offer, with `pooled` as the prior.
+
+    Capacity that was absent when last looked for, and is there now, came at some moment since: the longer
+    nobody looked, the longer it has lasted already.
+    """
     if evidence is None:
         return prior
     age = (evidence.seen - evidence.since).total_seconds()
+    unseen = (now - evidence.seen).total_seconds()
     up_age, down_age = (age, 0.0) if evidence.available else (0.0, age)
-    life = _spell(prior.life, evidence.up_seconds, evidence.losses, up_age)
-    outage = _spell(prior.outage, evidence.down_seconds, evidence.gains, down_age)
+    life = _spell(prior.life, evidence.up_seconds - up_age, evidence.losses, up_age or UNSEEN_SHARE * unseen)
+    outage = _spell(prior.outage, evidence.down_seconds - down_age, evidence.gains, down_age)
     up, down = evidence.up_seconds + life.typical, evidence.down_seconds + outage.typical
     return Estimate(life, outage, up / (up + down))
 
 
-def _spell(prior: Spell, seconds: float, ends: float, age: float) -> Spell:
+def _spell(prior: Spell, past: float, ends: float, age: float) -> Spell:
     weight = min(1.0, HISTORY_SPELLS / ends) if ends else 1.0
-    past = max(0.0, seconds - age)
-    return Spell(prior.ends + weight * ends, prior.seconds * prior.ends + weight * past + age)
+    return Spell(prior.ends + weight * ends, prior.seconds + weight * max(0.0, past) + age)
