@@ -358,6 +358,10 @@ def test_quotas_are_told_under_their_codes(clouds_of: MakeClouds) -> None:
     values = {row["QuotaCode"]: row["Value"] for page in pages for row in page["Quotas"]}
     assert values["L-7212CCBC"] == 96
     assert len(values) == 6
+    began = quotas.list_aws_default_service_quotas(ServiceCode="ec2")["Quotas"]
+    defaults = {row["QuotaName"]: row["Value"] for row in began}
+    assert (defaults["All P Spot Instance Requests"], defaults["Running On-Demand Trn instances"]) == (0, 0)
+    assert sum(defaults.values()) == 10
     one = quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-7212CCBC")["Quota"]
     assert (one["Value"], one["QuotaName"]) == (96, "All P Spot Instance Requests")
     code, status, _ = refused(lambda: quotas.get_service_quota(ServiceCode="ec2", QuotaCode="L-00000000"))

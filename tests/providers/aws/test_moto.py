@@ -1,7 +1,7 @@
 """The adapter against moto, a server that is not ours and holds AWS's own instance-type data.
 
-moto knows neither client tokens nor stock nor the Pricing API, and cannot terminate an instance twice once
-its interface is gone; those promises are tested elsewhere.
+moto knows neither client tokens nor stock, the Pricing API or EC2's quotas, and cannot terminate an instance
+twice once its interface is gone; those promises are tested elsewhere.
 """
 
 from __future__ import annotations
@@ -118,5 +118,6 @@ def test_an_instance_that_never_existed_is_absent(provider: AwsProvider) -> None
     provider.terminate([ref])
 
 
-def test_check_passes_all_but_the_price_list(provider: AwsProvider) -> None:
-    assert [result.subject for result in provider.check() if not result.ok] == ["prices"]
+def test_check_passes_all_but_the_price_list_and_quotas(provider: AwsProvider) -> None:
+    wrong = [result.subject for result in provider.check() if not result.ok]
+    assert wrong == ["prices", f"{REGION} quotas"]

@@ -254,6 +254,14 @@ def market(stub: StubServer) -> StubServer:
         )
         + "</imagesSet>",
     )
+    names = {
+        "L-DB2E81BA": "Running On-Demand G and VT instances",
+        "L-3819A6DF": "All G and VT Spot Instance Requests",
+    }
+    limits = [{"QuotaCode": code, "QuotaName": name, "Value": 64.0} for code, name in names.items()]
+    stub.script("ListServiceQuotas", json_ok({"Quotas": limits}))
+    stub.script("ListAWSDefaultServiceQuotas", json_ok({"Quotas": []}))
+    answer("DescribeInstances", "<reservationSet/>")
     return stub
 
 
@@ -371,6 +379,26 @@ def test_check_tells_what_is_wrong_and_how_to_mend_it(market: StubServer) -> Non
     wrong = [result for result in provider.check() if not result.ok]
     assert [result.subject for result in wrong] == [f"{REGION} launch"]
     assert "permissions" in wrong[0].remedy
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "remedy"),
+    [
+        (json_ok({"Quotas": [{"QuotaCode": "L-DB2E81BA", "Value": 0.0}]}), "ask AWS for more"),
+        (json_error("AccessDeniedException", "not authorized"), "servicequotas:ListServiceQuotas"),
+    ],
+)
+def test_check_tells_an_account_without_quota_what_to_do(
+    market: StubServer, answer: Answer, remedy: str
+) -> None:
+    provider, _ = fresh(market)
+    market.script("GetCallerIdentity", CALLER)
+    market.script("RunInstances", error("DryRunOperation", "Request would have succeeded", 412))
+    market.script("ListServiceQuotas", answer)
+    wrong = [result for result in provider.check() if not result.ok]
+    assert [result.subject for result in wrong] == [f"{REGION} quotas"]
+    assert remedy in wrong[0].remedy
     provider.close()
 
 
