@@ -94,7 +94,7 @@ def quotas(
     has a limit that is unknown, not zero.
     """
     listed = {_key(row): row for row in rows}
-    squeezed = {family_key(key): listed[key] for key in reversed(listed)}
+    squeezed = {family_key(key): row for key, row in listed.items()}
     region = place.region or ""
     spelled = {size.type.family: size.family for size in sizes.values() if size.placements(region)}
     families = [_Counter(key, key, family=family) for family, key in sorted(spelled.items())]

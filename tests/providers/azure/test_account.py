@@ -313,6 +313,8 @@ def test_quotas_that_leave_no_gpu_are_a_failure_with_what_to_ask_for(bench: Azur
     assert "lowPriorityCores 3" in line.detail
     assert "standardNDSH100v5Family 0" in line.detail
     assert "Quotas, Compute" in line.remedy
+    bench.limit_quota(bench.offer(SPOT), 4)
+    assert lines(bench)["quotas in eastus"].ok
 
 
 def test_a_card_takes_one_security_group() -> None:
