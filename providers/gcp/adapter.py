@@ -18,7 +18,9 @@ from providers.gcp.observation import valid_name
 from providers.gcp.offers import Offers
 from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
+from providers.gcp.quotas import Quotas
 from providers.gcp.sdk import load_slim
+from providers.quotas import QuotaListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -55,8 +57,11 @@ class GcpProvider:
         self._instances = Instances(self._clients, self._calls, config.name, project)
         self._preparation = Preparation(self._clients, self._calls, config)
         self._offers = Offers(self._clients, self._calls, feed, config)
+        self._quotas = Quotas(self._clients, self._calls, self._offers, config)
         self._launcher = Launcher(self._clients, self._calls, self._instances, config.name, project)
-        self._check = Check(self._clients, self._calls, self._instances, self._preparation, feed, config)
+        self._check = Check(
+            self._clients, self._calls, self._instances, self._preparation, feed, self._quotas, config
+        )
 
     @property
     def account(self) -> str:
@@ -73,6 +78,10 @@ class GcpProvider:
     def offers(self, region: str) -> OfferListing:
         load_slim()
         return self._offers.of_region(region)
+
+    def quotas(self, region: str) -> QuotaListing:
+        load_slim()
+        return self._quotas.of_region(region)
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         load_slim()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,8 @@ from providers.gcp.instances import Instances
 from providers.gcp.observation import tail
 from providers.gcp.preparation import Preparation, subnet_url
 from providers.gcp.price_feed import PriceFeed
+from providers.gcp.quotas import Quotas
+from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CheckResult
 
 _REMEDIES: dict[ErrorKind, str] = {
@@ -23,6 +25,7 @@ _REMEDIES: dict[ErrorKind, str] = {
     ErrorKind.IMAGE_MISSING: "set `image` on the account or the region to an image that the project may use",
     ErrorKind.NOT_FOUND: "check the name in the settings",
     ErrorKind.INVALID_REQUEST: "check the settings of the account",
+    ErrorKind.QUOTA: "ask for an increase in the console (IAM & Admin, Quotas & System Limits)",
     ErrorKind.THROTTLED: "try again in a minute",
     ErrorKind.TRANSIENT: "check the network, proxy and CA settings, then try again",
 }
@@ -38,6 +41,7 @@ class Check:
         instances: Instances,
         preparation: Preparation,
         feed: PriceFeed,
+        quotas: Quotas,
         config: AccountConfig,
     ) -> None:
         self._clients = clients
@@ -45,6 +49,7 @@ class Check:
         self._instances = instances
         self._preparation = preparation
         self._feed = feed
+        self._quotas = quotas
         self._config = config
 
     def run(self) -> list[CheckResult]:
@@ -64,6 +69,7 @@ class Check:
             for subnet in settings.subnets:
                 yield self._line(f"subnetwork {subnet} in {region}", partial(self._subnet, region, subnet))
             yield self._line(f"instances in {region}", partial(self._listing, region))
+            yield self._line(f"quotas in {region}", partial(self._limits, region))
         yield self._line("price catalogue", self._prices)
 
     def _line(self, subject: str, look: Callable[[], str]) -> CheckResult:
@@ -115,8 +121,34 @@ class Check:
             raise ProviderError(ErrorKind.TRANSIENT, f"cannot be read: {', '.join(listing.incomplete)}")
         return "can be listed"
 
+    def _limits(self, region: str) -> str:
+        listing = self._quotas.of_region(region)
+        text = quotas_above_zero(listing.quotas)
+        return f"{text}; could not be read: {', '.join(listing.incomplete)}" if listing.incomplete else text
+
     def _prices(self) -> str:
         reading = self._feed.read()
         if reading.failure is not None:
             raise reading.failure
         return "can be read"
+
+
+def quotas_above_zero(quotas: Sequence[Quota]) -> str:
+    """Which limits allow anything: those on GPUs, or where none is offered those on vCPUs. Raises
+    ProviderError if all are zero.
+    """
+    unit = QuotaUnit.GPU if any(quota.unit is QuotaUnit.GPU for quota in quotas) else QuotaUnit.VCPU
+    counted = [quota for quota in quotas if quota.unit is unit]
+    for quota in counted:
+        if quota.region is None and quota.limit == 0:
+            raise ProviderError(ErrorKind.QUOTA, f"{quota.key} of the project is zero")
+    regional = [quota for quota in counted if quota.region is not None]
+    above = [f"{quota.key} {quota.limit:g}" for quota in regional if quota.limit]
+    unknown = [quota.key for quota in regional if quota.limit is None]
+    if regional and not above and not unknown:
+        raise ProviderError(ErrorKind.QUOTA, f"all are zero: {', '.join(quota.key for quota in regional)}")
+    parts = [
+        f"above zero: {', '.join(above)}" if above else "",
+        f"unknown: {', '.join(unknown)}" if unknown else "",
+    ]
+    return "; ".join(part for part in parts if part) or "nothing is offered that a quota gates"

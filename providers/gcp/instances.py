@@ -70,7 +70,7 @@ class Instances:
             if not request.page_token:
                 raise
             missing.add(region)
-        return Listing(tuple(self._with_ends(messages)), tuple(sorted(_within(region, missing))))
+        return Listing(tuple(self._with_ends(messages)), tuple(sorted(within(region, missing))))
 
     def message(self, zone: str, name: str) -> Any | None:
         """The Instance of that name; None if there is none."""
@@ -200,7 +200,7 @@ def unreachable(page: Any) -> set[str]:
     return missing
 
 
-def _within(region: str, places: Iterable[str]) -> set[str]:
+def within(region: str, places: Iterable[str]) -> set[str]:
     """The places that lie in the region; one that names neither zone nor region may lie anywhere."""
     return {
         place

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from providers.config import AccountConfig
+from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
@@ -34,6 +34,15 @@ class Catalogue:
     missing: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """A region's types by name, the families with how they are sold, and the places that were not read."""
+
+    sizes: Mapping[str, InstanceType]
+    kinds: frozenset[tuple[str, CapacityType]]
+    missing: tuple[str, ...] = ()
+
+
 class Offers:
     """The offers of one account. One aggregated read serves all its regions for an hour."""
 
@@ -49,23 +58,40 @@ class Offers:
 
     def of_region(self, region: str) -> OfferListing:
         """Raises ProviderError if nothing could be read."""
-        settings = self._config.regions.get(region)
-        if settings is None:
-            text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
-            raise ProviderError(ErrorKind.INVALID_REQUEST, text)
+        settings = self._settings(region)
         catalogue = self._read_catalogue()
         reading = self._feed.read()
         subnets = [subnet_url(self._project, region, name) for name in settings.subnets]
         subnet = subnets[0] if len(subnets) == 1 else None
         offers = [
             self._offer(region, zone, size, capacity_type, reading, subnet)
-            for zone, sizes in sorted(catalogue.zones.items())
-            if region_of(zone) == region and (not settings.zones or zone in settings.zones)
-            for size in sizes
+            for zone, size in self._sizes(region, catalogue)
             for capacity_type in capacity_types(size.name)
         ]
-        missing = {place for place in catalogue.missing if region_of(place) == region or place == region}
-        return OfferListing(tuple(offers), tuple(sorted(missing)))
+        return OfferListing(tuple(offers), _missing(region, catalogue))
+
+    def sold(self, region: str) -> Sold:
+        """What the region's offers are of. Raises ProviderError if nothing could be read."""
+        self._settings(region)
+        catalogue = self._read_catalogue()
+        sizes = {size.name: size for _, size in self._sizes(region, catalogue)}
+        kinds = {(size.family, how) for size in sizes.values() for how in capacity_types(size.name)}
+        return Sold(sizes, frozenset(kinds), _missing(region, catalogue))
+
+    def _settings(self, region: str) -> RegionConfig:
+        settings = self._config.regions.get(region)
+        if settings is None:
+            text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
+            raise ProviderError(ErrorKind.INVALID_REQUEST, text)
+        return settings
+
+    def _sizes(self, region: str, catalogue: Catalogue) -> Iterator[tuple[str, InstanceType]]:
+        """Zones and what is sold there, as far as the settings allow."""
+        zones = self._config.regions[region].zones
+        for zone, sizes in sorted(catalogue.zones.items()):
+            if region_of(zone) == region and (not zones or zone in zones):
+                for size in sizes:
+                    yield zone, size
 
     def _offer(
         self,
@@ -146,3 +172,7 @@ class Offers:
         for page in self._calls.pages(method, request, Where(self._config.name)):
             missing |= unreachable(page)
             yield from page.items.values()
+
+
+def _missing(region: str, catalogue: Catalogue) -> tuple[str, ...]:
+    return tuple(sorted(place for place in catalogue.missing if region in (place, region_of(place))))

@@ -11,6 +11,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tests.sandbox.cloudquotas_v1 import DOCUMENT
+
 Document = dict[str, Any]
 _INTEGER = re.compile(r"-?\d+")
 _TYPES: dict[str, type | tuple[type, ...]] = {"boolean": bool, "number": (int, float), "integer": int}
@@ -118,7 +120,7 @@ def _string(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
 
 def method_of(verb: str, path: str) -> tuple[Document, dict[str, Any]] | None:
     """The document and its method that a request is for."""
-    for name in ("compute", "cloudbilling"):
+    for name in ("compute", "cloudbilling", "cloudquotas"):
         document = load(name)
         prefix = "/" + document["servicePath"]
         for pattern, method in _patterns(name):
@@ -131,7 +133,9 @@ def method_of(verb: str, path: str) -> tuple[Document, dict[str, Any]] | None:
 
 @cache
 def load(name: str) -> Document:
-    """A discovery document of version 1."""
+    """A discovery document of version 1; Cloud Quotas' is written out here, as the package has none."""
+    if name == "cloudquotas":
+        return DOCUMENT
     folder = files("googleapiclient").joinpath("discovery_cache", "documents")
     document: Document = json.loads(folder.joinpath(f"{name}.v1.json").read_text("utf-8"))
     return document

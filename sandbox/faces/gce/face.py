@@ -1,4 +1,4 @@
-"""Compute Engine's REST API and Cloud Billing's price list over the world."""
+"""Compute Engine's REST API, Cloud Billing's price list and Cloud Quotas' limits over the world."""
 
 from __future__ import annotations
 

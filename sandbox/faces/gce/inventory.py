@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.catalogue import Catalogue
-from sandbox.faces.gce import billing, lists, resources
+from sandbox.faces.gce import billing, cloudquotas, lists, resources
 from sandbox.faces.gce.answers import ApiError, Call, not_found
 from sandbox.faces.gce.creation import PROVIDER
 from sandbox.quotas import GLOBAL
@@ -37,6 +37,7 @@ class Inventory:
             "subnetworks.listUsable": self._usable,
             "subnetworks.aggregatedList": self._all_subnetworks,
             "cloudbilling.services.skus.list": self._skus,
+            cloudquotas.METHOD: self._quota_infos,
         }
 
     def _project(self, call: Call) -> Body:
@@ -123,6 +124,11 @@ class Inventory:
         if call.path["service"] != billing.SERVICE:
             raise ApiError(404, "notFound", f"Service {call.path['service']} not found")
         return billing.page(self._world, self._table, call.query)
+
+    def _quota_infos(self, call: Call) -> Body:
+        if call.path["service"] != cloudquotas.SERVICE:
+            raise ApiError(404, "notFound", f"Service {call.path['service']} not found")
+        return cloudquotas.page(self._world, self._table, call.query)
 
     def _reservations(self, call: Call) -> Body:
         scopes = {f"zones/{zone}": () for zone in self._table.zones}

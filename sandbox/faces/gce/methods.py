@@ -61,4 +61,10 @@ METHODS: tuple[Method, ...] = (
         "/v1/services/{service}/skus",
         frozenset({"currencyCode", "pageSize", "pageToken", "startTime", "endTime"}),
     ),
+    Method(
+        "cloudquotas.projects.locations.services.quotaInfos.list",
+        "GET",
+        "/v1/projects/{project}/locations/global/services/{service}/quotaInfos",
+        frozenset({"pageSize", "pageToken"}),
+    ),
 )

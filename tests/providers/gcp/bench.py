@@ -72,7 +72,9 @@ class GceBench:
             self.gce.world.set_quota(rule.model_copy(update={"name": gpu_metric("NVIDIA_L4")}))
 
     def deny_everything(self) -> None:
-        self.gce.fault("*", "error", code="forbidden", http_status=403, times=None)
+        calls = ("regions.get", "projects.get", "instances.aggregatedList", "cloudquotas.*")
+        for call in calls:
+            self.gce.fault(call, "error", code="forbidden", http_status=403, times=1000)
 
     def set_lag(self, seconds: float) -> None:
         world = self.gce.world

@@ -315,9 +315,11 @@ def test_check_looks_at_everything_that_a_launch_needs(bench: GceBench) -> None:
         f"image in {REGION}",
         f"subnetwork training in {REGION}",
         f"instances in {REGION}",
+        f"quotas in {REGION}",
         "region us-east4",
         "image in us-east4",
         "instances in us-east4",
+        "quotas in us-east4",
         "price catalogue",
     }
     assert all(result.ok for result in results.values())
