@@ -38,6 +38,7 @@ WAIT_WORTH = 0.4
 SLACK_AMPLE, SLACK_SCARCE, SCARCITY_POWER = 0.5, 0.05, 1.5
 RESERVE_OF_WORK, RESERVE_RESTARTS = 0.15, 1.0
 MOVE_MARGIN = 0.3
+NEAR_THE_END_RESTARTS = 5.0
 EXHAUSTION_WEIGHT = 0.5
 
 _Settled = Launch | Move | Stay | Stop | Wait
@@ -83,7 +84,7 @@ def _decide(course: Course) -> _Settled:
 
 def _begin(course: Course) -> _Settled:
     """Nothing runs: take the best offer, or wait for a better one."""
-    may_wait = course.slack > _reserve(course) and course.safe_to_wait
+    may_wait = bool(course.spot) and course.slack > _reserve(course) and course.safe_to_wait
     limit = _reservation_price(course) if may_wait else course.fallback
     spot = [o for o in course.spot if o.open and o.rate <= limit * (1 + 1e-9) and course.may_hold(o)]
     if spot:
@@ -142,7 +143,8 @@ def _reservation_price(course: Course) -> float:
 
 def _repays(course: Course, current: Option, option: Option) -> bool:
     """Whether leaving for another place saves more than it costs."""
-    if option.price >= current.price or not course.may_hold(option):
+    near_the_end = course.work < NEAR_THE_END_RESTARTS * course.restart
+    if near_the_end or option.price >= current.price or not course.may_hold(option):
         return False
     restart, hours = course.restart / 3600, option.lasts / 3600
     saving = (current.price - option.price) * hours
