@@ -20,8 +20,10 @@ from service.instances.model import AgentState, Instance
 from service.jobs.model import Job
 from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 
+PREEMPTION = "preemption"
 LONGEST_NOTICE = timedelta(minutes=15)
-"""A deadline further away than this is taken for a clock that is wrong."""
+LONGEST_AHEAD = timedelta(days=30)
+"""A deadline further away than this, of a preemption or of maintenance, is a clock that is wrong."""
 
 
 def check_epoch(session: Session, attempt: Attempt, epoch: int) -> Job:
@@ -83,22 +85,28 @@ def notice(
     deadline: datetime | None,
     source: str,
 ) -> None:
-    """The cloud is about to take the instance away. The deadline is the cloud's word; nonsense is bounded."""
+    """The cloud is about to take the instance away. The deadline is the cloud's word; nonsense is bounded.
+
+    Maintenance without a deadline is a hint: people see it, nothing is done. A preemption counts even if
+    maintenance was announced before.
+    """
     job = check_epoch(session, attempt, epoch)
-    if instance.notice_at is not None:
-        return
     now = ctx.now()
-    instance.notice_at, instance.notice_kind, instance.agent_seen_at = now, kind, now
-    limits = (now, now + LONGEST_NOTICE)
-    instance.notice_deadline = min(max(deadline, limits[0]), limits[1]) if deadline else None
+    instance.agent_seen_at = now
     session.add(instance)
-    left = (
-        f"{(instance.notice_deadline - now).total_seconds():.0f} s" if instance.notice_deadline else "no time"
-    )
-    message = f"rank {instance.node} on {instance.provider}/{instance.zone}: {kind} notice, {left} left"
+    known = instance.notice_kind == kind or instance.notice_kind == PREEMPTION
+    if instance.notice_at is not None and known:
+        return
+    where = f"rank {instance.node} on {instance.provider}/{instance.zone}"
+    hint = kind != PREEMPTION and deadline is None
+    if hint:
+        message = f"{where}: {source or kind}; a hint, nothing is done"
+    else:
+        left = _take_notice(instance, kind, deadline, now)
+        message = f"{where}: {kind} notice, {left}"
     record(
         session,
-        "instance_notice",
+        "instance_hint" if hint else "instance_notice",
         "instance",
         instance.id,
         message,
@@ -107,8 +115,19 @@ def notice(
         project_id=job.project_id,
         source=source,
     )
-    wake_attempt(session, attempt, now)
-    after_commit(session, partial(ctx.wake, "lifecycle"))
+    if not hint:
+        wake_attempt(session, attempt, now)
+        after_commit(session, partial(ctx.wake, "lifecycle"))
+
+
+def _take_notice(instance: Instance, kind: str, deadline: datetime | None, now: datetime) -> str:
+    """Write a notice down; how much time it leaves, in words."""
+    longest = LONGEST_NOTICE if kind == PREEMPTION else LONGEST_AHEAD
+    instance.notice_at, instance.notice_kind = now, kind
+    instance.notice_deadline = min(max(deadline, now), now + longest) if deadline else None
+    if instance.notice_deadline is None:
+        return "no time left"
+    return f"{(instance.notice_deadline - now).total_seconds():.0f} s left"
 
 
 def started(

@@ -17,6 +17,9 @@ from service.instances.model import AgentState, Instance
 from service.settings import Times
 from service.states import AttemptState, InstanceState
 
+MAINTENANCE_MARGIN = timedelta(minutes=2)
+"""How long before an announced maintenance a job has left, its grace apart; the agent keeps to the same."""
+
 REPORT_SLACK = timedelta(seconds=10)
 """How long after a drain's deadline a last report may still be on its way."""
 
@@ -132,11 +135,25 @@ _WITHOUT_BEING_TOLD = {"stopped": Ended.LOST}
 def _was_told(facts: Facts, instance: Instance) -> bool:
     """True if it stopped because it was to: by us, or by a notice, which then drains the others too."""
     draining = facts.attempt.state is AttemptState.DRAINING
-    return instance.exit_reason in _TOLD and (draining or facts.cancelled or _is_noticed(instance))
+    noticed = instance.notice_at is not None or instance.exit_reason == "preempted"
+    return instance.exit_reason in _TOLD and (draining or facts.cancelled or noticed)
 
 
-def _is_noticed(instance: Instance) -> bool:
-    return instance.notice_at is not None or instance.exit_reason == "preempted"
+def _is_noticed(instance: Instance, facts: Facts, now: datetime) -> bool:
+    """True if its node must be left now: at once on a preemption, ahead of its time on maintenance."""
+    leave_at = _leave_at(instance, facts)
+    return instance.exit_reason == "preempted" or (leave_at is not None and now >= leave_at)
+
+
+def _leave_at(instance: Instance, facts: Facts) -> datetime | None:
+    """When a notice has the job leave a node; None without one. Before maintenance there is time enough for
+    the job's grace and MAINTENANCE_MARGIN, so it runs on until then.
+    """
+    if instance.notice_at is None:
+        return None
+    if instance.notice_kind != "maintenance" or instance.notice_deadline is None:
+        return instance.notice_at
+    return max(instance.notice_at, instance.notice_deadline - facts.grace - MAINTENANCE_MARGIN)
 
 
 def _draining(facts: Facts, now: datetime) -> Verdict:
@@ -190,7 +207,7 @@ def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
         if attempt.state is AttemptState.BOOTING and attempt.may_start_at is None:
             return End(Ended.CANCELLED, "cancelled before it ran")
         return Drain(Ended.CANCELLED, "cancelled", now + facts.grace)
-    noticed = [instance for instance in facts.instances if _is_noticed(instance)]
+    noticed = [instance for instance in facts.instances if _is_noticed(instance, facts, now)]
     if noticed:
         deadlines = [instance.notice_deadline for instance in noticed if instance.notice_deadline is not None]
         ranks = ", ".join(str(instance.node) for instance in noticed)
@@ -238,6 +255,9 @@ def _running(facts: Facts) -> Verdict:
             limits.append(seen + timedelta(seconds=times.lost_after))
             if instance.reachable:
                 limits.append(seen + timedelta(seconds=times.silent_after))
+        leave_at = _leave_at(instance, facts)
+        if leave_at is not None:
+            limits.append(leave_at)
     if facts.attempt.run_deadline is not None:
         limits.append(facts.attempt.run_deadline)
     return Keep(min(limits, default=None))

@@ -218,9 +218,9 @@ class Bench:
     def exit(self, instance: Instance, code: int | None = 0, reason: str = "exited") -> None:
         self._report(instance, reports.exited, exit_code=code, reason=reason, detail="")
 
-    def notice(self, instance: Instance, seconds: float) -> None:
-        deadline = self.clock.now() + timedelta(seconds=seconds)
-        self._report(instance, reports.notice, kind="preemption", deadline=deadline, source="test")
+    def notice(self, instance: Instance, seconds: float | None, kind: str = "preemption") -> None:
+        deadline = None if seconds is None else self.clock.now() + timedelta(seconds=seconds)
+        self._report(instance, reports.notice, kind=kind, deadline=deadline, source="test")
 
     def _report(self, instance: Instance, report: Callable[..., Any], **said: Any) -> Any:
         def call(session: Session) -> Any:

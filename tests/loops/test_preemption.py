@@ -97,3 +97,39 @@ def test_cancelling_before_the_launch_answer_ends_what_the_launch_made(bench: Be
     bench.pass_time(900)
     assert len(bench.clouds["aws"].created) == 1
     assert bench.alive() == []
+
+
+def test_a_hint_is_told_and_nothing_is_done(bench: Bench) -> None:
+    job_id = bench.submit_job()
+    bench.run_until(job_id, JobState.RUNNING)
+    (node,) = bench.nodes(bench.live_attempt(job_id))
+    bench.notice(node, None, "maintenance")
+    bench.pass_time(600)
+    assert bench.live_attempt(job_id).state is AttemptState.RUNNING
+    assert len(bench.attempts(job_id)) == 1
+    assert len(bench.events("instance_hint")) >= 1
+    bench.notice(node, 120)
+    bench.turn()
+    assert bench.attempts(job_id)[0].state is AttemptState.DRAINING, "a preemption counts after a hint"
+
+
+def test_before_maintenance_the_job_runs_on_until_it_must_leave(bench: Bench) -> None:
+    job_id = bench.submit_job()
+    bench.run_until(job_id, JobState.RUNNING)
+    (node,) = bench.nodes(bench.live_attempt(job_id))
+    bench.notice(node, 3600, "maintenance")
+    bench.pass_time(3600 - 200)
+    assert len(bench.attempts(job_id)) == 1
+    bench.pass_time(150)
+    assert bench.attempts(job_id)[0].reason == "preempted"
+    assert bench.live_attempt(job_id).number == 2
+
+
+def test_a_preemption_counts_though_maintenance_was_announced_before(bench: Bench) -> None:
+    job_id = bench.submit_job()
+    bench.run_until(job_id, JobState.RUNNING)
+    (node,) = bench.nodes(bench.live_attempt(job_id))
+    bench.notice(node, 7200, "maintenance")
+    bench.notice(node, 120)
+    bench.turn()
+    assert bench.attempts(job_id)[0].state is AttemptState.DRAINING
