@@ -114,12 +114,7 @@ def matched(listed: Iterable[Mapping[str, Any]]) -> dict[Limit, Mapping[str, Any
         for entry in entries
         if fullmatch(limit.name, entry.get("QuotaName", ""))
     }
-    taken = {entry["QuotaCode"] for entry in named.values()}
-    known = {
-        limit: by_code[limit.code]
-        for limit in LIMITS
-        if limit not in named and limit.code in by_code and limit.code not in taken
-    }
+    known = {limit: by_code[limit.code] for limit in LIMITS if limit not in named and limit.code in by_code}
     return {**named, **known}
 
 
