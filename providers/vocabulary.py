@@ -137,6 +137,7 @@ class LaunchRequest:
     `image` and `subnet` are None until `Provider.prepare` has resolved them. `tags` keys and values use
     `[a-z0-9_-]`, at most 63 characters, so that every cloud takes them as they are.
     `max_age_seconds` is when the cloud itself may end the instances; None where there is no limit.
+    `max_price` is the most that a spot instance may cost, USD an hour; the clouds that can keep to it do.
     """
 
     token: str
@@ -148,6 +149,7 @@ class LaunchRequest:
     image: str | None = None
     subnet: str | None = None
     max_age_seconds: int | None = None
+    max_price: float | None = None
     extra: dict[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:

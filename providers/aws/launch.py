@@ -98,6 +98,8 @@ def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
     }
     if spot:
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        if request.max_price is not None:  # above it EC2 refuses, and later takes the instance back
+            options["MaxPrice"] = f"{request.max_price:.4f}"
         parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
     if role := extra[INSTANCE_ROLE]:
         parameters["IamInstanceProfile"] = {"Arn" if role.startswith("arn:") else "Name": role}

@@ -59,11 +59,12 @@ def body(request: LaunchRequest, node: int) -> dict[str, Any]:
         "priority": "Regular",
     }
     if offer.capacity_type is CapacityType.SPOT:
-        # Delete frees quota and disk; Deallocate, the default, keeps both. -1: pay up to the on-demand price.
+        # Delete frees quota and disk; Deallocate, the default, keeps both. A price has at most 5 decimals;
+        # above it Azure refuses, and later evicts. -1: pay up to the on-demand price.
         properties |= {
             "priority": "Spot",
             "evictionPolicy": "Delete",
-            "billingProfile": {"maxPrice": -1},
+            "billingProfile": {"maxPrice": -1 if request.max_price is None else round(request.max_price, 5)},
         }
     whole: dict[str, Any] = {"location": offer.region, "tags": tags, "properties": properties}
     zone = zone_number(offer.zone, offer.region)

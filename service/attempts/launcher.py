@@ -269,7 +269,7 @@ def _write(ctx: Context, attempt_id: str, token: str, change: Callable[[Session,
             change(session, attempt)
 
     ctx.database.write(write)
-    for loop in ("scheduler", "lifecycle", "watcher", "reaper"):
+    for loop in ("scheduler", "lifecycle", "watcher", "reaper", "market", "quotas"):
         ctx.wake(loop)
 
 

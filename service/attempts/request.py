@@ -62,6 +62,7 @@ def launch_request(
         subnet=subnet,
         # The cloud's own limit is never below the agent's.
         max_age_seconds=int(agent_max_age(spec, times) + times.boot + AGE_MARGIN_SECONDS),
+        max_price=spec.max_price if key.capacity_type is CapacityType.SPOT else None,
     )
 
 

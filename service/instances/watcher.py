@@ -148,5 +148,5 @@ def _note_listing(session: Session, ctx: Context, provider: Provider, region: st
 
 
 def _wake(ctx: Context) -> None:
-    for loop in ("lifecycle", "scheduler", "reaper"):
+    for loop in ("lifecycle", "scheduler", "reaper", "market", "quotas"):
         ctx.wake(loop)

@@ -21,11 +21,15 @@ from providers.errors import KIND_RULES, ErrorKind, KindRule, ProviderError
 from providers.vocabulary import Offer, OfferKey, Scope, scope_from
 from service.jobs.model import Job
 from service.market.model import BlockRow
+from service.market.polls import read_again
 
 PREEMPTED = "preempted"
 PREBUILT = "prebuilt"
 JITTER = 0.1
 REMEMBERED = timedelta(hours=1)
+
+# Which reading of a place a refusal proves to be out of date.
+_PROVES_STALE = {ErrorKind.QUOTA: "quotas", ErrorKind.PRICE_TOO_LOW: "offers"}
 
 # A launch that succeeds proves these wrong for its offer. A preemption and a person's business stand on.
 _PROVED_WRONG = frozenset(ErrorKind) - {ErrorKind.ACCOUNT_BLOCKED}
@@ -50,6 +54,8 @@ def block_failure(
     An error about an image speaks of the one that the job asked for, by the job's own word for it (`image`;
     None is the prebuilt one), so that a misspelt image keeps nobody else waiting.
     """
+    if error.kind in _PROVES_STALE:
+        read_again(session, _PROVES_STALE[error.kind], key, now)
     rule = KIND_RULES[error.kind]
     first = error.avoid_for if error.avoid_for is not None else rule.first
     if error.retry_after is not None:

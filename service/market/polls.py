@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from sqlalchemy import update
 from sqlmodel import Session, col, select
 
+from providers.vocabulary import OfferKey
 from service.context import Context
 from service.db import claim_due, held, release
 from service.market.model import Poll
@@ -90,3 +92,12 @@ def note_poll(ctx: Context, poll_id: str, token: str, *, error: str | None) -> N
         session.add(poll)
 
     ctx.database.write(write)
+
+
+def read_again(session: Session, kind: str, key: OfferKey, now: datetime) -> None:
+    """Have the place of an offer read now: what we last read of it was just proved wrong."""
+    session.connection().execute(
+        update(Poll)
+        .where(col(Poll.id) == f"{kind}/{key.provider}/{key.account}/{key.region}", col(Poll.wake_at) > now)
+        .values(wake_at=now)
+    )

@@ -85,6 +85,18 @@ def test_what_cannot_be_read_refuses_nothing(make_bench: MakeBench, clock: FakeC
     assert bench.live_attempt(job_id).account == "aws"
 
 
+def test_a_refusal_for_quota_has_the_quotas_read_again_at_once(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
+    aws = limited(clock, 96)
+    bench = make_bench(aws=aws)
+    aws.market.set_quota("aws-1", "H100", SPOT, 0)
+    job_id = bench.submit_job()
+    bench.turn()
+    assert bench.attempts(job_id)[0].error_kind == "quota"
+    assert [event.at for event in bench.events("quota_moved")] == [clock.now()]
+
+
 NOW = FakeClock().now()
 A_QUOTA = Quota(
     "q", "H100 spot", "aws-1", QuotaUnit.VCPU, 192, 96, (Scope(family="H100"),), FakeClock().now()

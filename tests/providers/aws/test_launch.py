@@ -109,6 +109,12 @@ def test_what_a_launch_asks_for(stub: StubServer, provider: AwsProvider) -> None
     assert kinds == {"instance", "volume", "network-interface", "spot-instances-request"}
 
 
+def test_a_limit_on_the_price_is_the_bid() -> None:
+    asked = replace(prepared(CapacityType.SPOT), max_price=12.5)
+    options = run_instances_parameters(asked)["InstanceMarketOptions"]["SpotOptions"]
+    assert options["MaxPrice"] == "12.5000"
+
+
 def test_an_on_demand_launch_is_no_spot_request() -> None:
     parameters = run_instances_parameters(prepared())
     assert "InstanceMarketOptions" not in parameters

@@ -56,6 +56,14 @@ def test_a_spot_machine_takes_everything_of_its_own_with_it(bench: AzureBench) -
     assert base64.b64decode(facts["osProfile"]["customData"]).decode() == asked.user_data
 
 
+def test_a_limit_on_the_price_is_given_to_azure(bench: AzureBench) -> None:
+    asked = replace(bench.ask(), max_price=1000.123456)
+    bench.provider.launch(asked)
+    facts = bench.cloud.vm(asked.names()[0]).extra["body"]["properties"]
+    assert facts["billingProfile"] == {"maxPrice": 1000.12346}
+    assert refused(bench, replace(asked, token="e" * 32, max_price=0.01)).kind is ErrorKind.PRICE_TOO_LOW
+
+
 def test_an_on_demand_machine_without_a_zone_says_nothing_of_spot_or_zones(bench: AzureBench) -> None:
     asked = bench.ask(bench.offer(DEMAND, "eastus"))
     bench.provider.launch(asked)
