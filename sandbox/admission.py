@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sandbox.catalogue import catalogue
 from sandbox.market import Market, Pool, pool_of
-from sandbox.quotas import GLOBAL, Draw, QuotaRow, draws, names, unit
+from sandbox.quotas import GLOBAL, PROJECT_WIDE, Draw, QuotaRow, draws, names, unit
 from sandbox.timeline import Timeline
 from sandbox.vm import Vm
 
@@ -61,7 +61,7 @@ class Admission:
 
     def quotas(self, provider: str, region: str) -> list[QuotaRow]:
         """Limits and usage of a region, or of the project as a whole (`global`)."""
-        wanted = ["GPUS_ALL_REGIONS"] if region == GLOBAL else names(catalogue(provider))
+        wanted = PROJECT_WIDE if region == GLOBAL else names(catalogue(provider))
         rows = []
         for name in wanted:
             limit = self._market.limit(provider, region, name)

@@ -29,8 +29,8 @@ class Fault:
     error, `retry_after` seconds if given. drop_reply: close the connection without an answer. delay: wait
     `seconds` (of the sandbox's clock), then go on as usual. hang: never answer. empty_page: an empty page
     with a token for the next one. unreachable: leave out `value` (a zone) from an aggregated list and warn
-    of it. state: show `value` as the instance's state. stuck: the operation never ends. lost: the
-    operation's handle is forgotten.
+    of it. state: show `value` as the instance's state, or as the reason why a Compute Engine region tells
+    no quotas. stuck: the operation never ends. lost: the operation's handle is forgotten.
 
     effect: whether the call is carried out all the same, where the client cannot tell.
     """

@@ -16,6 +16,10 @@ MACHINES = "virtualMachines"
 # GPU families that Compute Engine counts by a metric of their own; newer ones share GPUS_PER_GPU_FAMILY.
 _OWN_METRIC = frozenset({"NVIDIA_T4", "NVIDIA_L4", "NVIDIA_A100", "NVIDIA_A100_80GB"})
 
+#: The limits that a Compute Engine project may have on all its regions together.
+PROJECT_WIDE = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
+_SPOT_CPUS = "PREEMPTIBLE_CPUS"
+
 Limit = Callable[[str, str], float | None]
 
 
@@ -67,8 +71,10 @@ def _gce(size: InstanceType, region: str, spot: bool, limit: Limit) -> list[Draw
         found = [Draw(region, name, size.gpu.count), Draw(GLOBAL, "GPUS_ALL_REGIONS", size.gpu.count)]
     cpus = _gce_cpus(size)
     if cpus is not None:
-        name = f"PREEMPTIBLE_{cpus}" if spot and limit(region, f"PREEMPTIBLE_{cpus}") else cpus
+        # One preemptible quota serves all series (Compute Engine: "Preemptible instances").
+        name = _SPOT_CPUS if spot and limit(region, _SPOT_CPUS) else cpus
         found.append(Draw(region, name, size.vcpus))
+    found.append(Draw(GLOBAL, "CPUS_ALL_REGIONS", size.vcpus))
     return found
 
 
@@ -94,7 +100,7 @@ def names(table: Catalogue) -> list[str]:
         else:
             gpus = [gpu_metric(size.family), f"PREEMPTIBLE_{size.family}_GPUS"] if size.gpu else []
             cpus = _gce_cpus(size)
-            some = gpus + ([cpus, "PREEMPTIBLE_CPUS"] if cpus == "CPUS" else [cpus] if cpus else [])
+            some = gpus + ([cpus, _SPOT_CPUS] if cpus else [])
         found |= dict.fromkeys(some)
     return list(found)
 
@@ -103,4 +109,4 @@ def unit(name: str, provider: str) -> str:
     """What a quota counts."""
     if name == MACHINES:
         return "instance"
-    return "gpu" if provider == "gcp" and not name.endswith("CPUS") else "vcpu"
+    return "gpu" if provider == "gcp" and "CPUS" not in name else "vcpu"

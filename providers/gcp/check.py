@@ -124,7 +124,9 @@ class Check:
     def _limits(self, region: str) -> str:
         listing = self._quotas.of_region(region)
         text = quotas_above_zero(listing.quotas)
-        return f"{text}; could not be read: {', '.join(listing.incomplete)}" if listing.incomplete else text
+        keys = {quota.key for quota in listing.quotas}
+        unread = [name for name in listing.incomplete if name not in keys]
+        return f"{text}; could not be read: {', '.join(unread)}" if unread else text
 
     def _prices(self) -> str:
         reading = self._feed.read()

@@ -54,7 +54,9 @@ class Inventory:
 
     def _region(self, call: Call, name: str) -> Body:
         zones = [zone.key for zone in self._table.zones_of(name)]
-        return resources.region(call.project, name, zones, self._world.quotas(PROVIDER, name))
+        warning = call.faulty("state")
+        quotas = [] if warning else self._world.quotas(PROVIDER, name)
+        return resources.region(call.project, name, zones, quotas, warning.value if warning else "")
 
     def _known_region(self, call: Call) -> str:
         region = call.path["region"]

@@ -50,8 +50,11 @@ def zone(project: str, region: str, name: str) -> dict[str, Any]:
     }
 
 
-def region(project: str, name: str, zones: list[str], quotas: list[QuotaRow]) -> dict[str, Any]:
-    return {
+def region(
+    project: str, name: str, zones: list[str], quotas: list[QuotaRow], warning: str = ""
+) -> dict[str, Any]:
+    """warning: the code that says why quotas could not be looked up."""
+    shown: dict[str, Any] = {
         "kind": "compute#region",
         "id": number(f"region/{name}"),
         "creationTimestamp": _EPOCH,
@@ -62,6 +65,10 @@ def region(project: str, name: str, zones: list[str], quotas: list[QuotaRow]) ->
         "quotas": _quotas(quotas),
         "selfLink": f"{LINKS}projects/{project}/regions/{name}",
     }
+    if warning:
+        text = f"Quota information of region {name} is not available."
+        shown["quotaStatusWarning"] = {"code": warning, "message": text}
+    return shown
 
 
 def project(name: str, quotas: list[QuotaRow]) -> dict[str, Any]:
