@@ -11,7 +11,8 @@ import tarfile
 import zlib
 from pathlib import Path
 
-_BROKEN = (tarfile.TarError, EOFError, UnicodeError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+# ValueError: tarfile lets it through from a sparse file's map that holds no numbers.
+_BROKEN = (tarfile.TarError, EOFError, ValueError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 class HostileArchiveError(Exception):
@@ -32,6 +33,9 @@ def unpack(archive: Path, target: Path) -> None:
                 _inspect(member)
             for member in members:
                 _place(tar, member, target)
+        for member in members:
+            if member.issym():
+                _follow(member, target)
     except _BROKEN as error:
         raise HostileArchiveError(f"not a whole tar archive: {error}") from error
 
@@ -52,6 +56,18 @@ def _inspect_link(member: tarfile.TarInfo, destination: str) -> None:
     if member.linkname.startswith("/") or os.path.normpath(destination).split("/")[0] == "..":
         raise HostileArchiveError(
             f"{member.name!r} links to {member.linkname!r}, outside the working directory"
+        )
+
+
+def _follow(member: tarfile.TarInfo, target: Path) -> None:
+    """A link over another link may end elsewhere than its text says: look where, once all stand."""
+    place = os.path.join(target, member.name)
+    end, inside = os.path.realpath(place), os.path.realpath(target)
+    if os.path.commonpath([end, inside]) != inside:
+        if os.path.islink(place):
+            os.unlink(place)
+        raise HostileArchiveError(
+            f"{member.name!r} links to {member.linkname!r}, which leads out of the working directory"
         )
 
 

@@ -54,7 +54,6 @@ class AccountConfig(_Strict):
 
     endpoint: sends every call of this account there instead of to the cloud; loopback only.
     allowed_types: only these instance types are offered; empty means every type with an accelerator.
-    probes: whether a policy may start an instance only to learn whether there is capacity.
     """
 
     name: Name
@@ -69,7 +68,6 @@ class AccountConfig(_Strict):
     proxy: str | None = None
     ca_bundle: str | None = None
     allowed_types: tuple[str, ...] = ()
-    probes: bool = False
     max_concurrent_calls: int = Field(default=8, ge=1, le=64)
 
     @model_validator(mode="before")
@@ -101,7 +99,10 @@ class AccountConfig(_Strict):
 
 def is_loopback(url: str) -> bool:
     """True if the URL's host is this machine."""
-    host = urlsplit(url).hostname or ""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # half a pair of brackets
+        return False
     if host == "localhost":
         return True
     try:

@@ -12,6 +12,7 @@ import contextlib
 import gzip
 import os
 import stat
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -42,11 +43,19 @@ class WrittenFile:
 def parse(user_data: str) -> list[WrittenFile]:
     """The files that a cloud-config asks for. UserDataError for anything else that it asks for."""
     first, _, _ = user_data.partition("\n")
+    if len(user_data) > _LARGEST:
+        raise UserDataError(f"user data is larger than {_LARGEST} characters")
     if first.strip() != _HEADER:
         raise UserDataError(f"user data must begin with {_HEADER!r}, not {first[:40]!r}")
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(user_data)):
+            raise UserDataError(
+                "user data with YAML aliases is not honoured here: a few can stand for gigabytes"
+            )
         document = yaml.safe_load(user_data)
-    except yaml.YAMLError as error:
+    except UserDataError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that is none
         raise UserDataError(f"user data is no YAML: {error}") from error
     if document is None:
         return []
@@ -75,7 +84,7 @@ def _entry(index: int, entry: Any) -> WrittenFile:
 
 
 def _path(where: str, value: Any) -> PurePosixPath:
-    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+    if not isinstance(value, str) or not value.startswith("/") or not value.isprintable():
         raise UserDataError(f"{where}.path must be an absolute path, not {value!r}")
     path = PurePosixPath(value.lstrip("/"))
     if not path.parts or ".." in path.parts:
@@ -88,7 +97,10 @@ def _content(where: str, entry: dict[str, Any]) -> bytes:
     encoding = str(entry.get("encoding", "text/plain"))
     if not isinstance(value, str | bytes):
         raise UserDataError(f"{where}.content must be text")
-    raw = value.encode() if isinstance(value, str) else value
+    try:
+        raw = value.encode() if isinstance(value, str) else value
+    except UnicodeEncodeError as error:
+        raise UserDataError(f"{where}.content is no text: {error.reason}") from error
     if encoding in _PLAIN:
         return raw
     if encoding not in _BASE64 | _GZIP:
@@ -97,7 +109,7 @@ def _content(where: str, entry: dict[str, Any]) -> bytes:
         raw = base64.b64decode(b"".join(raw.split()), validate=True)
         if encoding in _GZIP:
             raw = gzip.decompress(raw)
-    except (binascii.Error, OSError, EOFError) as error:
+    except (binascii.Error, OSError, EOFError, zlib.error) as error:
         raise UserDataError(f"{where}.content is not {encoding}: {error}") from error
     if len(raw) > _LARGEST:
         raise UserDataError(f"{where}.content is larger than {_LARGEST} bytes")

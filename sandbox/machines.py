@@ -66,8 +66,8 @@ class ProcessMachines:
             try:
                 for file in parse(vm.user_data):
                     write(disk, file)
-            except UserDataError as error:
-                console.write(f"user data refused: {error}\n".encode())
+            except (UserDataError, OSError) as error:  # OSError: a name that is too long, for example
+                console.write(f"user data refused: {error}\n".encode("utf-8", "replace"))
                 return
             if not (disk / _TRIGGER).exists():
                 console.write(f"no /{_TRIGGER}: the agent is not started\n".encode())

@@ -52,9 +52,9 @@ def load(
     """
     where = str(path) if path else "no file"
     document = _read(path) if path else Document({}, {})
-    data, variables, problems = _with_environment(document.data or {}, environment)
-    if not isinstance(data, dict):
+    if not isinstance(document.data, dict | None):
         raise ConfigurationError([f"{where}: expected a mapping of settings"])
+    data, variables, problems = _with_environment(document.data or {}, environment)
     try:
         settings = Settings.model_validate({**data, **(overrides or {})})
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,11 @@ class Server(uvicorn.Server):
                 ssl_keyfile=_file(settings, listen.tls_key),
             )
         )
+        try:
+            self.config.load()  # now, since the certificate may be unusable
+        except OSError as error:
+            problem = f"listen.tls_cert, listen.tls_key: {error.strerror or error}"
+            raise OSError(error.errno or errno.EINVAL, problem, _file(settings, listen.tls_cert)) from error
         self.ready = asyncio.Event()
         self._listening = listening
         self._stop = asyncio.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from service.settings import Settings
 from service.upgrade import database_url, upgrade
 
 DEFAULT_PROJECT = "default"
+_SQLITE = "sqlite:///"
 
 
 def initialise(
@@ -49,6 +51,10 @@ def initialise(
 def prepare_folder(settings: Settings) -> None:
     """The data folder, ours alone: it holds the database, the key and the store."""
     Path(settings.data_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
+    address = database_url(settings)
+    if address.startswith(_SQLITE):  # in a folder that others made, others may look
+        with contextlib.suppress(OSError):  # it is there, or its folder is not: whoever opens it says so
+            os.close(os.open(address.removeprefix(_SQLITE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def ensure_deployment(session: Session, settings: Settings, now: datetime) -> Deployment:

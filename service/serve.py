@@ -184,8 +184,12 @@ class _Process:
         except ConfigurationError as error:
             log.error("reload_refused", problems=error.problems, config=self.configuration.hash)
             return
-        except CannotServeError as error:
-            log.error("reload_refused", problems=[str(error)], config=self.configuration.hash)
+        except Exception as error:  # an SDK's, say, over a credentials file that is gone
+            log.error(
+                "reload_refused",
+                problems=[f"{type(error).__name__}: {error}"],
+                config=self.configuration.hash,
+            )
             return
         log.info("reloaded", changed=changed, config=self.configuration.hash)
         for name in ("market", "scheduler"):

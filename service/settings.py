@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from clock import ScaledClock
 from policies.model import RunClass
 from providers.config import AccountConfig, is_loopback
 
@@ -64,7 +65,7 @@ class Limits(Part):
     that is too large. streams: log streams open at once; streams_per_token: of these, with one token.
     """
 
-    max_nodes: int = Field(default=64, ge=1, le=1024)
+    max_nodes: int = Field(default=64, ge=1, le=64)
     max_instances: int = Field(default=1000, ge=1)
     max_body: int = Field(default=2 << 20, ge=1 << 16)
     max_spec: int = Field(default=16 << 20, ge=1 << 16)
@@ -91,9 +92,11 @@ class Settings(Part):
     is taken. An option's value is written as it is, or as `env:NAME` or `file:PATH`, where it is read.
     """
 
-    data_dir: str = "./.corral"
-    database_url: str | None = None
-    storage_url: str | None = None
+    data_dir: str = Field(default="./.corral", pattern=r"^[^\x00]+$")
+    database_url: str | None = Field(
+        default=None, pattern=r"^(sqlite:///|postgresql(\+[a-z0-9]+)?://)[^\x00]+$"
+    )
+    storage_url: str | None = Field(default=None, pattern=r"^((s3|gs|az)://|file:///)[^\x00]+$")
     storage_options: dict[str, str] = Field(default_factory=dict)
     stores: dict[str, dict[str, str]] = Field(default_factory=dict)
     deployment_id: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{2,38}[a-z0-9]$")
@@ -110,6 +113,17 @@ class Settings(Part):
     limits: Limits = Limits()
     clock: str = Field(default="0:1", pattern=r"^[0-9.e+]+:[0-9.e+]+$")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("clock")
+    @classmethod
+    def _clock_runs(cls, value: str) -> str:
+        try:
+            ScaledClock.parse(value).now()
+        except (ValueError, OverflowError):
+            raise ValueError(
+                "expected ZERO:FACTOR, for example 0:1; the factor is above 0 and at most 10000"
+            ) from None
+        return value
 
     @model_validator(mode="after")
     def _accounts_are_distinct(self) -> Self:

@@ -67,6 +67,8 @@ def configure(level: str, hide: Iterable[str] = (), stream: TextIO | None = None
     root = logging.getLogger()
     root.handlers = [_Forward()]
     root.setLevel(logging.WARNING)
+    # What it warns of is malformed requests, which strangers may send in any number.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def set_level(level: str) -> None:

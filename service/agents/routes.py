@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from sqlmodel import Session
 
 from service.agents import reports
 from service.agents.assignment import assignment, named_blobs
-from service.agents.sessions import Hello, authenticate, hello
+from service.agents.sessions import Hello, authenticate, check_claim, hello, still_serving
 from service.agents.updates import offered, zipapp_bytes
 from service.agents.user_data import PROTOCOL
 from service.api.problems import Problem, not_found
+from service.api.texts import Reported
 from service.attempts.model import Attempt
 from service.blobs.store import blob_key
 from service.context import Context
@@ -28,7 +30,17 @@ T = TypeVar("T")
 ACCEPTED = range(max(1, PROTOCOL - 2), PROTOCOL + 1)
 MAX_LOG_BATCH = 256 * 1024
 
-Text = Annotated[str, Field(max_length=255)]
+Text = Annotated[Reported, Field(max_length=255)]
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]  # what a document in the database holds
+
+
+def _is_address(text: str) -> str:
+    ip_address(text)
+    return text
+
+
+# Goes into the environment of the other nodes, a line each. The pattern leaves out scopes (`%…`).
+Address = Annotated[str, Field(max_length=45, pattern=r"^[0-9A-Fa-f.:]+$"), AfterValidator(_is_address)]
 
 
 class RunBlocking(Protocol):
@@ -45,24 +57,24 @@ class Said(BaseModel):
 
 class GpuSaid(Said):
     name: Text = ""
-    memory_bytes: int = Field(default=0, ge=0)
+    memory_bytes: Count = 0
 
 
 class HelloSaid(Said):
     protocol: int
     claim_code: Text
     instance_id: Text
-    boot_id: Annotated[str, Field(min_length=1, max_length=64)]
-    agent_version: Annotated[str, Field(max_length=32)]
-    private_ip: Annotated[str, Field(max_length=45)] | None = None
+    boot_id: Annotated[Reported, Field(min_length=1, max_length=64)]
+    agent_version: Annotated[Reported, Field(max_length=32)]
+    private_ip: Address | None = None
     cpus: int = Field(default=0, ge=0, le=4096)
-    memory_bytes: int = Field(default=0, ge=0)
+    memory_bytes: Count = 0
     gpus: Annotated[list[GpuSaid], Field(max_length=64)] = []
 
 
 class GpuNow(Said):
     utilization: float | None = None
-    memory_used_bytes: int | None = None
+    memory_used_bytes: Count | None = None
 
 
 class HeartbeatSaid(Said):
@@ -85,8 +97,8 @@ class StartedSaid(Said):
 
 class CheckpointSaid(Said):
     epoch: int
-    name: Annotated[str, Field(pattern=r"^[^/\n\x00]{1,200}$")]
-    bytes: int = Field(ge=0)
+    name: Annotated[Reported, Field(pattern=r"^[^/\n\x00]{1,200}$")]
+    bytes: Count
 
 
 class ExitSaid(Said):
@@ -104,7 +116,7 @@ class ExitSaid(Said):
         "files_failed",
         "lost_by_reboot",
     ]
-    detail: Annotated[str, Field(max_length=4096)] = ""
+    detail: Annotated[Reported, Field(max_length=4096)] = ""
 
 
 Session_ = Annotated[str, Header(alias="Authorization")]
@@ -126,6 +138,7 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
     @routes.post("/hello")
     async def say_hello(said: HelloSaid) -> dict[str, Any]:
         _check_protocol(said.protocol)
+        check_claim(ctx, said.claim_code)  # before the database is asked for anything
         first = Hello(
             said.claim_code,
             said.instance_id,
@@ -144,7 +157,11 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
 
     @routes.get("/assignment")
     async def fetch_assignment(authorization: Session_ = "", protocol: Protocol_ = 0) -> dict[str, Any]:
-        return await as_agent(authorization, protocol, lambda s, i, a: assignment(s, ctx, i, a))
+        def call(session: Session, instance: Instance, attempt: Attempt) -> dict[str, Any]:
+            still_serving(instance, attempt)
+            return assignment(session, ctx, instance, attempt)
+
+        return await as_agent(authorization, protocol, call)
 
     @routes.post("/heartbeat")
     async def beat(
@@ -251,7 +268,8 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
 
     @routes.get("/blobs/{sha256}")
     async def fetch_blob(sha256: str, authorization: Session_ = "", protocol: Protocol_ = 0) -> Response:
-        def check(session: Session, _instance: Instance, attempt: Attempt) -> str:
+        def check(session: Session, instance: Instance, attempt: Attempt) -> str:
+            still_serving(instance, attempt)
             job = session.get_one(Job, attempt.job_id)
             if sha256 not in named_blobs(JobSpec.model_validate(job.spec)):
                 raise not_found("blob of this job")

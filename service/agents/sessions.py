@@ -15,6 +15,7 @@ from service.attempts.charges import open_charge
 from service.attempts.model import Attempt
 from service.attempts.request import agent_max_age
 from service.attempts.rows import attempt_of_instance, instances_of
+from service.attempts.verdict import boot_deadline
 from service.context import Context
 from service.events.record import record
 from service.instances.facts import wake_attempt
@@ -42,9 +43,7 @@ class Hello:
 
 def hello(session: Session, ctx: Context, said: Hello) -> dict[str, Any]:
     """Let an instance in: the reply to hello. Problem 403, 410 or 503 if it may not, or not yet."""
-    attempt_id = attempt_of(ctx.deployment_key, said.claim_code)
-    if attempt_id is None:
-        raise Problem(403, "the claim code is not one of ours", code="bad_claim")
+    attempt_id = check_claim(ctx, said.claim_code)
     attempt = session.exec(select(Attempt).where(Attempt.id == attempt_id).with_for_update()).first()
     if attempt is None:
         return _unknown(session, ctx, said)
@@ -60,20 +59,41 @@ def hello(session: Session, ctx: Context, said: Hello) -> dict[str, Any]:
     if attempt.state in (AttemptState.PLANNED, AttemptState.LAUNCHING):
         raise _not_yet("the launch is not written down yet")
     first = instance.boot_id is None
-    late = attempt.boot_deadline is not None and now >= attempt.boot_deadline
+    deadline = boot_deadline(attempt, ctx.listening_since)
+    late = deadline is not None and now >= deadline
     if first and late:
         raise Problem(410, "the boot deadline has passed", code="gone")
     return _admit(session, ctx, attempt, instance, said, now, rebooted=not first)
 
 
+def check_claim(ctx: Context, code: str) -> str:
+    """The attempt that a claim code is for. Problem 403 if the code is not ours."""
+    attempt_id = attempt_of(ctx.deployment_key, code)
+    if attempt_id is None:
+        raise Problem(403, "the claim code is not one of ours", code="bad_claim")
+    return attempt_id
+
+
+def still_serving(instance: Instance, attempt: Attempt) -> None:
+    """Problem 410 once the attempt or its instance is over: a session that is left from it must not be good
+    for secrets and files.
+    """
+    if attempt.state is AttemptState.ENDED or _over(instance):
+        raise Problem(410, "the attempt is over", code="gone")
+
+
 def authenticate(session: Session, token: str) -> tuple[Instance, Attempt]:
-    """The instance that a session token belongs to, and its attempt. Problem 401 if it belongs to none."""
+    """The instance that a session token belongs to, and its attempt. Problem 401 if it belongs to none, 410
+    if the instance is proved to be gone: nobody who speaks for it is it.
+    """
     statement = select(Instance).where(Instance.session_hash == session_hash(token)).with_for_update()
     instance = session.exec(statement).first()
     attempt = attempt_of_instance(session, instance.id) if instance is not None else None
     if instance is None or attempt is None:
         headers = {"WWW-Authenticate": "Bearer"}
         raise Problem(401, "the session is not valid; say hello again", code="bad_session", headers=headers)
+    if instance.state is InstanceState.TERMINATED:
+        raise Problem(410, "the instance is gone", code="gone")
     return instance, attempt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -35,9 +36,22 @@ async def read_document(request: Request, api: Api, texts_below: frozenset[str])
 
 def _json(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
+        data = orjson.loads(body)
+        json.loads(body, object_pairs_hook=_each_once)
     except orjson.JSONDecodeError as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
+    except (RecursionError, ValueError):  # the second: a number of thousands of digits
+        raise Problem(400, "the body is not usable JSON: too deeply nested, or too long a number") from None
+    return data
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    """Of a key that is given twice one would be ignored, and it may be a limit."""
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise Problem(400, f"the body is not usable JSON: the key {key!r} is given twice")
+        seen.add(key)
 
 
 def _yaml(body: bytes, texts_below: frozenset[str]) -> Any:

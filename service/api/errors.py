@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import OperationalError, TimeoutError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from service.api.problems import FieldError, InvalidFieldsError, Problem
@@ -30,6 +31,7 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _went_away)
     app.add_exception_handler(OperationalError, _database)
     app.add_exception_handler(TimeoutError, _database)
     app.add_exception_handler(Exception, _unexpected)
@@ -54,6 +56,11 @@ async def _http(_request: Request, error: Exception) -> Response:
     if error.status_code in _DETAILS and detail in ("Not Found", "Method Not Allowed"):
         detail = _DETAILS[error.status_code]
     return Problem(error.status_code, detail, headers=dict(error.headers or {})).response()
+
+
+async def _went_away(_request: Request, _error: Exception) -> Response:
+    """Whoever was sending the body closed the connection: no fault of ours, and nobody reads this."""
+    return Problem(400, "the body ended early").response()
 
 
 async def _database(request: Request, error: Exception) -> Response:

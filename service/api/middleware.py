@@ -95,8 +95,9 @@ def _line(scope: Scope, route: str, status: int, seconds: float) -> dict[str, An
 
 
 class Limited:
-    """Refuses bodies that are too large (413) before or while they come, and everything but health and
-    metrics once the service is stopping (503), so that no success is claimed that nobody will keep.
+    """Refuses addresses with a NUL (400), which no database takes, bodies that are too large (413) before or
+    while they come, and everything but health and metrics once the service is stopping (503), so that no
+    success is claimed that nobody will keep.
     """
 
     def __init__(self, app: ASGIApp, limit: Callable[[str, str], int], stopping: Callable[[], bool]) -> None:
@@ -112,6 +113,9 @@ class Limited:
         if self.stopping() and path not in _ALWAYS:
             problem = Problem(503, "the service is stopping; try again", headers={"Retry-After": "5"})
             await problem.response()(scope, receive, send)
+            return
+        if "\0" in path or b"%00" in scope.get("query_string", b""):
+            await Problem(400, "the address holds a NUL").response()(scope, receive, send)
             return
         limit = self.limit(scope["method"], path)
         length = next((value for name, value in scope["headers"] if name == b"content-length"), None)

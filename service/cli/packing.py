@@ -44,9 +44,12 @@ class _Rules:
 
         try:
             lines = file.read_text("utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise UsageError(f"{file}: {error.strerror}") from error
+        try:
             spec = GitIgnoreSpec.from_lines(lines)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{file}: {error}") from error
+        except ValueError:  # git passes over what is no pattern, a lone `!` for example
+            spec = GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
         return _Rules([*self.specs, (relative, spec)])
 
     def ignores(self, path: PurePosixPath, directory: bool) -> bool:
@@ -57,6 +60,16 @@ class _Rules:
             if verdict is not None:
                 return bool(verdict)
         return False
+
+
+def _is_pattern(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
 
 
 def pack(directory: Path, target: Path, *, limit: int = MAX_BYTES) -> Package:
@@ -116,7 +129,9 @@ def _add(
 ) -> bool:
     member = tarfile.TarInfo(str(relative))
     if path.is_symlink():
-        destination = (path.parent / path.readlink()).resolve()
+        destination = Path(
+            os.path.realpath(path)
+        )  # unlike `resolve`, it takes links that go round in circles
         if not destination.is_relative_to(root):
             left_out.append(f"{relative} (a link that leads outside)")
             return False

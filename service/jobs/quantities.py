@@ -28,10 +28,10 @@ def duration_seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("is not a duration; write for example 72h, 30m or 1d12h")
     if isinstance(value, (int, float)) or re.fullmatch(_NUMBER, value.strip()):
-        seconds = float(value)
+        seconds = _float(value)
     else:
         seconds = _spelt_duration(value.strip().lower())
-    if not math.isfinite(seconds) or seconds < 0:
+    if math.isnan(seconds) or seconds < 0:
         raise ValueError("is not a duration: it must not be negative")
     if seconds > 100 * 365 * 86400:
         raise ValueError("is longer than a century")
@@ -58,7 +58,10 @@ def size_gib(value: Any) -> float:
     found = _SIZE.match(str(value).strip())
     if not found:
         raise ValueError(f"{value!r} is not a size; write for example 64GB")
-    return float(found[1]) * _IN_GIB[(found[2] or "g")[0].lower()]
+    size = float(found[1]) * _IN_GIB[(found[2] or "g")[0].lower()]
+    if not math.isfinite(size):
+        raise ValueError("is not a size: it is too large")
+    return size
 
 
 def number(value: Any) -> float:
@@ -66,12 +69,20 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("is not a number")
     try:
-        result = float(value)
+        result = _float(value)
     except ValueError:
         raise ValueError(f"{value!r} is not a number") from None
     if not math.isfinite(result):
         raise ValueError("is not a number")
     return result
+
+
+def _float(value: float | str) -> float:
+    """As `float`; infinite where a whole number is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def span(value: Any, read: Any) -> Span:
@@ -104,7 +115,7 @@ def _ordered(low: float | None, high: float | None) -> Span:
 
 def whole(value: float) -> int:
     """The number as an int; ValueError if it has a fraction."""
-    if value != int(value):
+    if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{value:g} is not a whole number")
     return int(value)
 

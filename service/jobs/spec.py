@@ -70,10 +70,24 @@ class Checkpoint(Part):
     @field_validator("to")
     @classmethod
     def _known_store(cls, value: str) -> str:
-        if value != "storage" and not re.match(r"^(s3|gs|az|file)://[^\s]+$", value):
+        if value == "storage":
+            return value
+        if not re.fullmatch(r"((s3|gs|az)://|file:///)\S+", value):
             raise ValueError(
                 "allowed: storage (the service's own store), s3://…, gs://…, az://… or file:///…"
             )
+        if re.search(r"://[^/]*@|[?#]", value):
+            raise ValueError("names a bucket or folder only; credentials and options belong in the settings")
+        if ".." in value.split("/"):
+            raise ValueError("must not hold '..'")
+        return value
+
+    @field_validator("path")
+    @classmethod
+    def _is_a_folder(cls, value: str) -> str:
+        parts = [part for part in value.split("/") if part not in ("", ".")]
+        if not parts or ".." in parts:
+            raise ValueError("must be a folder below /, without '..'")
         return value
 
 

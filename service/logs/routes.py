@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated
@@ -13,7 +14,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from sqlmodel import Session, col, select
 from starlette.responses import Response, StreamingResponse
 
-from service.api.authentication import CurrentCaller
+from service.api.authentication import CurrentCaller, authenticate
 from service.api.problems import Problem, invalid, not_found
 from service.api.state import Api, CurrentApi
 from service.attempts.model import Attempt
@@ -29,6 +30,8 @@ POLL = 0.5  # real seconds between two looks for more
 KEEP_ALIVE = 15.0  # real seconds after which a silent stream shows that it lives
 LONGEST = 3600.0  # real seconds; the client comes back with Last-Event-ID
 _TEXT = "text/plain; charset=utf-8"
+LAST_ATTEMPT = 2**31 - 1
+_PLACE = re.compile(r"([0-9]{1,9}):([0-9]{1,18})")
 
 
 @router.get(
@@ -47,7 +50,9 @@ async def logs(
     caller: CurrentCaller,
     job_id: str,
     rank: Annotated[int, Query(ge=0, le=1023, description="Which node.")] = 0,
-    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; by default the last.")] = None,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=LAST_ATTEMPT, description="Which attempt; by default the last.")
+    ] = None,
     tail: Annotated[int | None, Query(ge=0, le=100_000, description="Only the last lines.")] = None,
     follow: Annotated[bool, Query(description="Go on as more comes, as server-sent events.")] = False,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
@@ -100,10 +105,10 @@ def _attempt(session: Session, job_id: str, number: int | None) -> Attempt | Non
 def _place(last_event_id: str | None) -> tuple[int, int] | None:
     if not last_event_id:
         return None
-    number, _, offset = last_event_id.partition(":")
-    if not (number.isdigit() and offset.isdigit() and len(last_event_id) <= 32):
+    found = _PLACE.fullmatch(last_event_id)
+    if found is None:
         raise invalid("Last-Event-ID", "is not an id of this stream")
-    return int(number), int(offset)
+    return int(found[1]), int(found[2])
 
 
 class _Follower:
@@ -172,6 +177,8 @@ class _Follower:
                 shown = loop.time()
                 yield KEEPALIVE_COMMENT
             await self._pause()
+            if not await self._still_allowed():
+                return
         yield format_sse_event(retry=1000, comment="come back with Last-Event-ID")
 
     def _look(self, number: int, offset: int, session: Session) -> tuple[str, Attempt | None, Log | None]:
@@ -188,6 +195,14 @@ class _Follower:
         if newest is not None and newest.number > number and read_to_its_end:
             return over, newest, None
         return over, current, log
+
+    async def _still_allowed(self) -> bool:
+        """False once the token was revoked or has expired: a stream may outlast it by a moment only."""
+        try:
+            await authenticate(self.api, self.request.headers.get("authorization"))
+        except Problem:
+            return False
+        return True
 
     async def _pause(self) -> None:
         """Wait a moment, or until the service stops."""

@@ -1,6 +1,7 @@
 """Taking secrets out of texts, by value: wherever a known secret stands, in whatever field, it is masked.
 
-Besides the value itself its common disguises are found: JSON-escaped, URL-encoded, base64 at any alignment.
+Besides the value itself its common disguises are found: JSON-escaped, as Python and shells quote it,
+URL-encoded, base64 at any alignment; and of one of several lines each longer line.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
+LINE_WORTH_HIDING = 8  # a shorter line of a longer value says nothing by itself
 MIN_LENGTH = 4  # shorter ones would mask half of every text; no secret that short is accepted
 
 
@@ -67,17 +70,36 @@ class Redactor:
         return self._longest
 
 
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+
+
 def _forms(value: str) -> set[bytes]:
-    raw = value.encode("utf-8", "surrogateescape")
-    forms = {
-        raw,
-        json.dumps(value)[1:-1].encode(),
-        quote(value).encode("ascii", "replace"),
-        quote(value, safe="").encode("ascii", "replace"),
-        quote_plus(value).encode("ascii", "replace"),
-    }
-    for skip in range(3):
-        forms |= _base64_forms(raw, skip)
+    forms = set()
+    # Around the value programs put and take off blanks: `$(cat key)` has no last newline.
+    for text in {value, value.strip()}:
+        raw = text.encode("utf-8", "surrogateescape")
+        quoted = (quote(text), quote(text, safe=""), quote_plus(text))
+        forms |= {
+            raw,
+            json.dumps(text)[1:-1].encode(),
+            json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogateescape"),
+            repr(text)[1:-1].encode("utf-8", "surrogateescape"),
+            shlex.quote(text).encode("utf-8", "surrogateescape"),
+            *(form.encode("ascii", "replace") for form in quoted),
+            *(
+                _ESCAPE.sub(lambda found: found[0].lower(), form).encode("ascii", "replace")
+                for form in quoted
+            ),
+        }
+        for skip in range(3):
+            forms |= _base64_forms(raw, skip)
+    lines = value.splitlines()
+    if len(lines) > 1:  # of a key in several lines a log may hold each behind a time of its own
+        forms |= {
+            line.strip().encode("utf-8", "surrogateescape")
+            for line in lines
+            if len(line.strip()) >= LINE_WORTH_HIDING
+        }
     return {form for form in forms if len(form) >= MIN_LENGTH}
 
 

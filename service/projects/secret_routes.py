@@ -13,6 +13,7 @@ from service.api.authentication import CurrentCaller
 from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, json_response, page
 from service.api.problems import Problem, invalid, not_found
 from service.api.state import Api, CurrentApi
+from service.api.texts import is_plain
 from service.events.record import record
 from service.keys import SecretKeys
 from service.projects.model import Secret
@@ -62,6 +63,8 @@ async def put(
 ) -> Response:
     """Jobs that start from now on get this value."""
     value = body.value.get_secret_value()
+    if not is_plain(value):
+        raise invalid("value", "holds a NUL or half a surrogate pair, which no environment can carry")
     if len(value) < MIN_LENGTH:
         raise invalid("value", f"has fewer than {MIN_LENGTH} characters and could not be kept out of logs")
     if len(value.encode()) > MAX_BYTES:
