@@ -152,8 +152,8 @@ class ObservedMarket(Market, Protocol):
 class Reason(StrEnum):
     """Why an offer was passed over, in the order in which they are looked for."""
 
-    TOO_SMALL = "too_small"
     WRONG_GPU = "wrong_gpu"
+    TOO_SMALL = "too_small"
     NOT_ALLOWED = "not_allowed"
     SPOT_NOT_ALLOWED = "spot_not_allowed"
     SPOT_ONLY = "spot_only"

@@ -24,6 +24,7 @@ from service.context import Context
 from service.events.record import record
 from service.jobs.model import Job
 from service.jobs.view import policy_job
+from service.market.model import Poll
 from service.market.snapshot import MarketSnapshot, offers_version, read_offers, snapshot
 from service.projects.model import Project
 from service.settings import Settings
@@ -35,6 +36,9 @@ POLICIES: dict[str, ModuleType] = {"cheapest": cheapest}
 WANTING = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
 LOOK_AGAIN = timedelta(seconds=60)
 BATCH = 500
+FIRST_READINGS = timedelta(seconds=30)
+"""How long a process that has just started waits for places that were never read: the cheapest offer may
+be there."""
 
 
 def policy_for(settings: Settings, run_class: RunClass, project: str) -> ModuleType:
@@ -49,6 +53,7 @@ class Scheduler:
     """Keeps the offers it has read until they change."""
 
     def __init__(self) -> None:
+        self._began: datetime | None = None
         self._offers: Sequence[Offer] = ()
         self._version: tuple[int, datetime | None] = (0, None)
 
@@ -57,6 +62,9 @@ class Scheduler:
         if ctx.stopping():
             return None
         now = ctx.now()
+        self._began = self._began or now
+        if now - self._began < FIRST_READINGS and ctx.database.read(_is_unread):
+            return now + timedelta(seconds=1)
         due = ctx.database.read(lambda session: _due(session, now))
         if due:
             market = ctx.database.read(lambda session: self._snapshot(session, now))
@@ -71,6 +79,12 @@ class Scheduler:
         if version != self._version:
             self._offers, self._version = read_offers(session), version
         return snapshot(session, now, self._offers)
+
+
+def _is_unread(session: Session) -> bool:
+    """True while some place has not been tried even once."""
+    unread = select(Poll.id).where(Poll.kind == "offers", col(Poll.tried_at).is_(None))
+    return session.exec(unread.limit(1)).first() is not None
 
 
 def _due(session: Session, now: datetime) -> Sequence[Job]:

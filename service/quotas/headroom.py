@@ -64,7 +64,7 @@ class Headroom:
     """The quotas of all accounts, with what is under way taken off."""
 
     def __init__(self, quotas: Iterable[Quota], drawn: Sequence[Drawn], now: datetime) -> None:
-        trusted = [quota for quota in quotas if quota.limit is not None and quota.usage is not None]
+        trusted = [quota for quota in quotas if _is_known(quota)]
         self._quotas = [quota for quota in trusted if now - quota.read_at <= TRUSTED_FOR]
         self._drawn = list(drawn)
         self._now = now
@@ -87,11 +87,16 @@ class Headroom:
         self._drawn += [Drawn(offer, self._now)] * nodes
 
     def _short(self, quota: Quota, offer: Offer, nodes: int) -> Shortage | None:
-        if quota.limit is None or quota.usage is None or not quota.covers(offer):
+        if quota.limit is None or not quota.covers(offer):
             return None
-        free = max(0.0, quota.limit - quota.usage - self.in_flight(quota))
+        free = max(0.0, quota.limit - (quota.usage or 0.0) - self.in_flight(quota))
         want = needed(quota.unit, offer.type, nodes)
         return Shortage(quota, free, want) if want > free else None
+
+
+def _is_known(quota: Quota) -> bool:
+    """A limit of zero leaves nothing, whatever its usage."""
+    return quota.limit == 0 or (quota.limit is not None and quota.usage is not None)
 
 
 def headroom(session: Session, now: datetime) -> Headroom:

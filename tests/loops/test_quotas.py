@@ -116,6 +116,11 @@ def test_unknown_is_never_zero(unknown: Quota) -> None:
     assert Headroom([unknown], [], NOW).shortage(offer("aws", 1.0), 100) is None
 
 
+def test_a_limit_of_zero_leaves_nothing_whatever_its_usage() -> None:
+    nothing = replace(A_QUOTA, limit=0, usage=None)
+    assert Headroom([nothing], [], NOW).shortage(offer("aws", 1.0), 1) is not None
+
+
 def test_each_unit_counts_its_own_thing() -> None:
     for unit, limit in ((QuotaUnit.VCPU, 96 * 2), (QuotaUnit.GPU, 8 * 2), (QuotaUnit.INSTANCE, 2)):
         room = Headroom([replace(A_QUOTA, unit=unit, limit=limit, usage=0)], [], NOW)
