@@ -269,7 +269,8 @@ def _write(ctx: Context, attempt_id: str, token: str, change: Callable[[Session,
             change(session, attempt)
 
     ctx.database.write(write)
-    for loop in ("scheduler", "lifecycle", "watcher", "reaper", "market", "quotas"):
+    # The launcher too: until now it knew the row to be due again only when the claim ran out.
+    for loop in ("launcher", "scheduler", "lifecycle", "watcher", "reaper", "market", "quotas"):
         ctx.wake(loop)
 
 

@@ -103,7 +103,14 @@ def reap(ctx: Context, place: Place, claims: Claims) -> None:
     if provider is None:
         for instance, token in claims:
             _put_back(ctx, instance.id, token)
-        return
+    else:
+        _end(ctx, provider, claims)
+    # The reaper too: until now it knew the rows to be due again only when the claims ran out.
+    for loop in ("lifecycle", "scheduler", "reaper"):
+        ctx.wake(loop)
+
+
+def _end(ctx: Context, provider: Provider, claims: Claims) -> None:
     named = [(instance, token) for instance, token in claims if instance.provider_id is not None]
     for instance, token in claims:
         if instance.provider_id is None:
@@ -116,8 +123,6 @@ def reap(ctx: Context, place: Place, claims: Claims) -> None:
     for (instance, token), fact in zip(named, facts, strict=True):
         sent = at if instance.id in told else None
         _put_back(ctx, instance.id, token, sent=sent, provider=provider, fact=fact)
-    for loop in ("lifecycle", "scheduler"):
-        ctx.wake(loop)
 
 
 def _terminate(ctx: Context, provider: Provider, instances: list[Instance]) -> frozenset[str]:

@@ -144,6 +144,11 @@ class SimulatedBench(Bench):
         for loop in ("market", "scheduler"):
             self.ctx.wake(loop)
 
+    def pass_time(self, seconds: float) -> None:
+        """The lifecycle turns on the loops' slow beat at least, whatever the clock says."""
+        self.wakes.add("lifecycle")
+        super().pass_time(seconds)
+
     def agents(self) -> None:
         """The simulation's own agents speak instead."""
 
