@@ -114,3 +114,27 @@ def test_honest_archive_is_unpacked_whole(tmp_path: Path, target: Path, mode: st
     assert (target / "latest").read_text() == "#!/bin/sh\n"
     assert (target / "copy").read_text() == "second"
     assert (target / "src/up").read_text() == "x"
+
+
+def test_a_link_over_a_link_does_not_lead_out_though_its_text_stays_inside(
+    tmp_path: Path, target: Path
+) -> None:
+    folder: Member = ("d/e/f", None, {"type": tarfile.DIRTYPE})
+    archive = pack(tmp_path / "a.tgz", folder, link("d/e/up", "../.."), link("s", "d/e/up/.."))
+    with pytest.raises(HostileArchiveError, match="leads out of the working directory"):
+        unpack(archive, target)
+    assert not (target / "s").is_symlink()
+
+
+def test_links_that_go_round_in_circles_are_kept(tmp_path: Path, target: Path) -> None:
+    unpack(pack(tmp_path / "a.tgz", link("a", "b"), link("b", "a")), target)
+    assert (target / "a").is_symlink()
+
+
+@pytest.mark.parametrize("header", ["GNU.sparse.map", "GNU.sparse.size", "GNU.sparse.realsize"])
+def test_a_sparse_file_whose_map_holds_no_numbers_is_refused(
+    tmp_path: Path, target: Path, header: str
+) -> None:
+    archive = pack(tmp_path / "a.tgz", ("big", b"hello", {"pax_headers": {header: "a,b"}}))
+    with pytest.raises(HostileArchiveError):
+        unpack(archive, target)

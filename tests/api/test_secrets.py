@@ -238,3 +238,24 @@ def test_SEC_03_masking_reaches_into_lists_and_mappings() -> None:
     mask = Mask([CANARY])
     masked = mask.masked({"a": [f"x{CANARY}", {"b": CANARY}], "n": 3})
     assert masked == {"a": ["x***", {"b": "***"}], "n": 3}
+
+
+KEY_IN_LINES = "-----BEGIN KEY-----\nc4naryAAAAAAAAAAAAAA\nc4naryBBBBBBBBBBBBBB\n-----END KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("c4nary-with-newline\n", "key=c4nary-with-newline done"),
+        (KEY_IN_LINES, "10:00 c4naryAAAAAAAAAAAAAA\n10:00 c4naryBBBBBBBBBBBBBB"),
+        ('c4nary"Ü"x', json.dumps({"a": 'c4nary"Ü"x'}, ensure_ascii=False)),
+        ("it's-c4nary", "+ curl 'it'\"'\"'s-c4nary'"),
+        ("c4nary\\n'x", repr("c4nary\\n'x")),
+        ("c4nary/a+b", "url?k=c4nary%2fa%2bb"),
+    ],
+    ids=["last newline", "lines", "json", "shell", "python", "lower case url"],
+)
+def test_a_value_is_masked_as_other_programs_write_it(value: str, shown: str) -> None:
+    redactor = Redactor([value])
+    assert "c4nary" not in redactor.redact(shown)
+    assert b"c4nary" not in redactor.mask(shown.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -204,3 +205,36 @@ def test_streams_end_when_the_service_stops(service: Service) -> None:
             serving.close()
             assert next(stream, None) is None
             assert time.monotonic() - began < 3
+
+
+def test_a_stream_ends_soon_after_its_token_is_revoked(service: Service, address: str) -> None:
+    job_id = service.submit()["id"]
+    attempt_id = service.attempt(job_id)
+    send(service, attempt_id, 0, b"one\n")
+    made = service.post("/v1/tokens", {"name": "leaver", "role": "viewer"}).json()
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    url = f"{address}/v1/jobs/{job_id}/logs?follow=true"
+    with CLIENT.stream("GET", url, headers=headers) as answer:
+        stream = events(answer)
+        assert next(stream).data == "one\n"
+        assert service.call("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+        assert next(stream, None) is None
+
+
+def test_an_upload_that_breaks_off_is_no_fault_of_ours(
+    service: Service, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    head = (
+        f"PUT /v1/blobs/{'0' * 64} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+        f"Authorization: Bearer {service.admin}\r\n\r\nhalf"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode())
+    seen = 'route="/v1/blobs/{sha256}",status="400"'
+    deadline = time.monotonic() + 5
+    while seen not in (text := service.get("/metrics").text) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert seen in text
+    assert 'status="500"' not in text
+    assert "request_failed" not in "".join(capsys.readouterr())

@@ -96,3 +96,18 @@ def test_a_directory_that_is_too_large_is_refused_by_name(tmp_path: Path) -> Non
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere: no such directory"):
         pack(tmp_path / "nowhere", tmp_path / "out.tgz")
+
+
+def test_links_that_go_round_in_circles_are_packed_as_they_are(tmp_path: Path) -> None:
+    source = _write(tmp_path / "source", {"file": "x"})
+    (source / "self").symlink_to("self")
+    (source / "one").symlink_to("two")
+    (source / "two").symlink_to("one")
+    package = pack(source, tmp_path / "out.tgz")
+    assert set(_names(package)) == {"file", "self", "one", "two"}
+
+
+def test_what_is_no_pattern_in_gitignore_is_passed_over_as_git_does(tmp_path: Path) -> None:
+    source = _write(tmp_path / "source", {".gitignore": "!\n*.log\n", "a.log": "x", "b.txt": "x"})
+    package = pack(source, tmp_path / "out.tgz")
+    assert set(_names(package)) == {".gitignore", "b.txt"}

@@ -5,6 +5,7 @@ Case ids: CFG-03, CFG-04, SEC-06.
 from __future__ import annotations
 
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from providers.config import AccountConfig
 from providers.regions import canonical_region
 from service.configuration import Configuration, ConfigurationError, check, digest, load
+from service.http_server import Server
+from service.initialise import initialise
 from service.jobs.spec import Checkpoint
 from service.settings import Settings
 from service.storage import job_store, store_options
@@ -305,3 +308,51 @@ def test_reading_settings_logs_nothing(file: Path, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.DEBUG):
         load(file, {"CORRAL_STORAGE_OPTIONS__SECRET": "canary"})
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("clock: e:e", "clock"),
+        ("clock: 0:0", "clock"),
+        ("clock: 1e999:1", "clock"),
+        ("database_url: mysql://db/corral", "database_url"),
+        ("storage_url: ftp://host/folder", "storage_url"),
+        ('data_dir: "a\\0b"', "data_dir"),
+        ('public_url: "http://[::1"', "public_url"),
+        ('listen: {host: "127.0.0.1]["}', "listen.host"),
+    ],
+)
+def test_what_no_service_could_start_with_is_found_by_the_check(tmp_path: Path, text: str, key: str) -> None:
+    path = tmp_path / "corral.yaml"
+    path.write_text(text)
+    (problem,) = check(path)
+    assert f"{key}: " in problem
+
+
+@pytest.mark.parametrize("text", ["- a", "0", "false", '""', "[]"])
+def test_a_file_that_is_no_mapping_is_refused_whatever_the_environment_says(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "corral.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match="expected a mapping"):
+        load(path, {"CORRAL_LOG_LEVEL": "debug"})
+
+
+def test_the_database_is_ours_alone_also_in_a_folder_that_others_may_enter(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    initialise(Settings(data_dir=str(tmp_path)), environment={})
+    for file in tmp_path.glob("corral.db*"):
+        assert file.stat().st_mode & 0o077 == 0, file
+    assert (tmp_path / "corral.db").stat().st_size > 0
+
+
+def test_a_certificate_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"listen": {"tls_cert": "/nowhere/a", "tls_key": "/nowhere/b"}})
+    with socket.socket() as listening, pytest.raises(OSError, match=r"listen\.tls_cert"):
+        Server(_no_app, settings, listening)
+
+
+async def _no_app(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise AssertionError("nobody is served")

@@ -98,3 +98,21 @@ def test_a_link_in_place_of_the_file_is_refused_and_its_target_left_alone(tmp_pa
     with pytest.raises(UserDataError, match="no plain file"):
         write(disk, parse(one_file())[0])
     assert outside.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#cloud-config\n" + "[" * 20_000,
+        "#cloud-config\na: &a [1, 1]\nwrite_files: [{path: *a}]\n",
+        "#cloud-config\nwrite_files: 2020-13-45\n",
+        "#cloud-config\nwrite_files: [{path: /x, content: x, permissions: &a [*a]}]\n",
+        one_file(path="/etc/x\ny"),
+        one_file(encoding="gz+b64", content="H4sIAAAA"),
+        one_file(content="\ud800"),
+    ],
+    ids=["deep", "alias", "date", "loop", "newline", "gzip", "surrogate"],
+)
+def test_what_would_break_its_reader_is_refused_too(text: str) -> None:
+    with pytest.raises(UserDataError):
+        parse(text)
