@@ -13,6 +13,7 @@ from google.auth.credentials import AnonymousCredentials
 
 from sandbox.catalogue import catalogue
 from sandbox.faces.gce.methods import METHODS
+from sandbox.scenario import QuotaRule
 from tests.sandbox.discovery import load, method_of
 from tests.sandbox.gce import PROJECT, LocalGce, local_gce
 
@@ -71,6 +72,54 @@ def test_projects_and_regions_show_their_quotas(gce: LocalGce) -> None:
         "us-central1-b",
         "us-central1-c",
     ]
+
+
+def test_a_region_can_be_made_to_tell_no_quotas(gce: LocalGce) -> None:
+    gce.fault("regions.get", "state", value="QUOTA_INFO_UNAVAILABLE")
+    region = call(gce, "regions", "get", region=REGION)
+    assert region.quota_status_warning.code == "QUOTA_INFO_UNAVAILABLE"
+    assert not region.quotas
+    assert "quota_status_warning" not in call(gce, "regions", "get", region=REGION)
+
+
+def quota_infos(gce: LocalGce, **params: str) -> dict[str, Any]:
+    """One page of Cloud Quotas' list; quotas by id."""
+    parent = f"projects/{PROJECT}/locations/global/services/compute.googleapis.com"
+    answer = httpx.get(f"{gce.url}/v1/{parent}/quotaInfos", params=params)
+    assert answer.status_code == 200
+    return {"infos": {info["quotaId"]: info for info in answer.json()["quotaInfos"]}, **answer.json()}
+
+
+def test_cloud_quotas_tells_the_scenarios_limits_narrow_ones_first(gce: LocalGce) -> None:
+    for region, name, limit in (
+        ("us-east4", "GPUS_PER_GPU_FAMILY/NVIDIA_H200", 16),
+        ("global", "GPUS_ALL_REGIONS", 64),
+    ):
+        gce.world.set_quota(QuotaRule(provider="gcp", region=region, name=name, limit=limit))
+    infos = quota_infos(gce)["infos"]
+    families = infos["GPUS-PER-GPU-FAMILY-per-project-region"]
+    assert families["metric"] == "compute.googleapis.com/gpus_per_gpu_family"
+    assert families["dimensions"] == ["region", "gpu_family"]
+    told = [(entry["dimensions"], entry["details"]["value"]) for entry in families["dimensionsInfos"]]
+    assert told[0] == ({"gpu_family": "NVIDIA_H200", "region": "us-east4"}, "16")
+    assert ({"gpu_family": "NVIDIA_H200"}, "128") in told[1:]
+    usual = next(e for e in families["dimensionsInfos"] if e["dimensions"] == {"gpu_family": "NVIDIA_H200"})
+    assert usual["applicableLocations"] == ["us-central1", "europe-west4"]
+    everywhere = infos["GPUS-ALL-REGIONS-per-project"]["dimensionsInfos"]
+    assert everywhere == [{"details": {"value": "64"}, "applicableLocations": ["global"]}]
+    assert "PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region" in infos
+
+
+def test_cloud_quotas_is_paged_and_knows_other_services_not(gce: LocalGce) -> None:
+    every = list(quota_infos(gce)["infos"])
+    first = quota_infos(gce, pageSize="5")
+    second = quota_infos(gce, pageSize="5", pageToken=first["nextPageToken"])
+    assert [*first["infos"], *second["infos"]] == every[:10]
+    assert "nextPageToken" not in quota_infos(gce)
+    wrong = {"run.googleapis.com/quotaInfos": 404, "compute.googleapis.com/quotaInfos?pageToken=x": 400}
+    for path, status in wrong.items():
+        answer = httpx.get(f"{gce.url}/v1/projects/{PROJECT}/locations/global/services/{path}")
+        assert answer.status_code == status
 
 
 def test_zones_and_regions_are_listed(gce: LocalGce) -> None:

@@ -136,6 +136,28 @@ def test_gce_spot_takes_standard_quota_where_there_is_no_preemptible_one(world_o
     assert usage["PREEMPTIBLE_NVIDIA_L4_GPUS"] == 0
 
 
+def test_gce_counts_the_vcpus_of_all_spot_series_by_one_quota_and_the_projects(world_of: MakeWorld) -> None:
+    world = world_of(
+        quotas=[{"provider": "gcp", "region": "global", "name": "CPUS_ALL_REGIONS", "limit": 20}]
+    )
+    gcp: dict[str, Any] = {
+        "provider": "gcp",
+        "region": "us-central1",
+        "zone": "us-central1-a",
+        "capacity_type": "spot",
+    }
+    for name in ("a2-highgpu-1g", "e2-standard-2"):
+        launch(world, **gcp, instance_type=name)
+    usage = {row.name: (row.usage, row.unit) for row in world.quotas("gcp", "us-central1")}
+    assert (usage["PREEMPTIBLE_CPUS"], usage["A2_CPUS"], usage["CPUS"]) == (
+        (14, "vcpu"),
+        (0, "vcpu"),
+        (0, "vcpu"),
+    )
+    no = refusal(lambda: launch(world, **gcp, instance_type="g2-standard-8"))
+    assert (no.facts["name"], no.facts["usage"], no.facts["unit"]) == ("CPUS_ALL_REGIONS", 14, "vcpu")
+
+
 def test_a_projects_global_gpu_quota_counts_all_regions(world_of: MakeWorld) -> None:
     world = world_of(quotas=[{"provider": "gcp", "name": "GPUS_ALL_REGIONS", "limit": 1}])
     gcp: dict[str, Any] = {"provider": "gcp", "instance_type": "g2-standard-4"}
