@@ -127,12 +127,6 @@ class Course:
         spent = option.price * self.step / 3600 + option.egress
         return spent + self._finish_from(option, left) <= self.money + 1e-9
 
-    def exhaustion(self, lasts: float) -> float:
-        """The chance that losses, one each `lasts` seconds, use up the slack that a move would leave."""
-        losses = self.work / max(lasts, self.step)
-        bearable = (self.slack - self.restart) / max(self.restart, 1.0)
-        return 0.5 * (1 + math.erf((losses - bearable) / math.sqrt(2 * max(losses, 1.0))))
-
     def _is_current(self, option: Option) -> bool:
         return self.current is not None and option.offer.key == self.current.offer.key
 

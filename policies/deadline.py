@@ -39,7 +39,6 @@ SLACK_AMPLE, SLACK_SCARCE, SCARCITY_POWER = 0.5, 0.05, 1.5
 RESERVE_OF_WORK, RESERVE_RESTARTS = 0.15, 1.0
 MOVE_MARGIN = 0.3
 NEAR_THE_END_RESTARTS = 5.0
-EXHAUSTION_WEIGHT = 0.5
 
 _Settled = Launch | Move | Stay | Stop | Wait
 
@@ -154,8 +153,7 @@ def _repays(course: Course, current: Option, option: Option) -> bool:
         return course.slack >= course.restart and saving > back
     premium = max(0.0, course.fallback - option.price)
     cost = option.egress + restart * (option.price + _scarcity(course) * premium)
-    lock_in = EXHAUSTION_WEIGHT * premium * hours * course.exhaustion(option.lasts)
-    return saving > (cost + lock_in) * (1 + MOVE_MARGIN)
+    return saving > cost * (1 + MOVE_MARGIN)
 
 
 def _offers(options: Iterable[Option]) -> tuple[Offer, ...]:
