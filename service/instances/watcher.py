@@ -148,5 +148,6 @@ def _note_listing(session: Session, ctx: Context, provider: Provider, region: st
 
 
 def _wake(ctx: Context) -> None:
-    for loop in ("lifecycle", "scheduler", "reaper", "market", "quotas"):
+    # The watcher too: until now it knew the rows to be due again only when the claims ran out.
+    for loop in ("lifecycle", "scheduler", "reaper", "market", "quotas", "watcher"):
         ctx.wake(loop)
