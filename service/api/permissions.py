@@ -38,6 +38,8 @@ REQUIRED: Mapping[str, Role] = {
     "GET /v1/jobs/{job_id}/logs": Role.VIEWER,
     "GET /v1/events": Role.VIEWER,
     "GET /v1/instances": Role.VIEWER,
+    "POST /v1/instances/{instance_id}:adopt": Role.ADMIN,
+    "POST /v1/instances/{instance_id}:end": Role.ADMIN,
     "GET /v1/offers": Role.VIEWER,
     "GET /v1/quotas": Role.VIEWER,
     "PUT /v1/blobs/{sha256}": Role.MEMBER,

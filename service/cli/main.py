@@ -23,6 +23,7 @@ from service.cli import (
     following,
     jobs,
     market,
+    orphans,
     projects,
     quotas,
     secrets,
@@ -62,6 +63,10 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "config": ("Look at the settings.", {"check": accounts.config_check, "show": accounts.config_show}),
+    "instance": (
+        "Orphans: instances that bear our tag and belong to no job.",
+        {"end": orphans.end, "adopt": orphans.adopt},
+    ),
     "project": ("Projects.", {"ls": projects.ls, "create": projects.create}),
     "quota": ("Limits of the accounts.", {"ls": quotas.ls}),
     "token": ("API tokens.", {"ls": tokens.ls, "create": tokens.create, "revoke": tokens.revoke}),

@@ -77,7 +77,9 @@ def _condemn_orphans(ctx: Context, session: Session) -> None:
         else:
             orphan.reason = QUARANTINED
             session.add(orphan)
-            message = f"{orphan.provider_id} is unknown but its agent speaks: adopt or end it"
+            message = (
+                f"{orphan.provider_id} is unknown but its agent speaks: corral instance adopt|end {orphan.id}"
+            )
             record(session, "orphan_quarantined", "instance", orphan.id, message, at=now)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -9,15 +10,17 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 from starlette.responses import Response
 
-from service.api.authentication import CurrentCaller
+from service.api.authentication import CurrentCaller, global_only
 from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, page
 from service.api.problems import invalid
 from service.api.state import CurrentApi
 from service.attempts.model import Attempt, AttemptInstance
+from service.instances.care import adopt_orphan, end_orphan
 from service.instances.model import Instance
 from service.jobs.model import Job
 from service.jobs.repository import find_job
 from service.money import from_micros
+from service.projects.model import Role
 from service.projects.repository import names_by_id, scope_of
 from service.states import INSTANCE_LIVE, InstanceState
 
@@ -127,3 +130,29 @@ def _shown(row: Any, names: dict[str, str]) -> dict[str, Any]:
         "project": names.get(row["project_id"] or ""),
         "price_usd_hour": None if price is None else from_micros(price),
     }
+
+
+@router.post("/instances/{instance_id}:end", summary="End an orphan")
+async def end(api: CurrentApi, caller: CurrentCaller, instance_id: str) -> dict[str, Any]:
+    """End an instance that bears our tag and belongs to no job. Needs an admin of all projects."""
+    return await _decide(api, caller, instance_id, end_orphan)
+
+
+@router.post("/instances/{instance_id}:adopt", summary="Leave an orphan alone")
+async def adopt(api: CurrentApi, caller: CurrentCaller, instance_id: str) -> dict[str, Any]:
+    """Leave an instance alone that bears our tag and belongs to no job. Needs an admin of all projects."""
+    return await _decide(api, caller, instance_id, adopt_orphan)
+
+
+async def _decide(
+    api: CurrentApi, caller: CurrentCaller, instance_id: str, decision: Callable[..., Instance]
+) -> dict[str, Any]:
+    global_only(caller, Role.ADMIN)
+
+    def write(session: Session) -> dict[str, Any]:
+        row = decision(session, instance_id, by=caller.token_id, now=api.ctx.now())
+        return {"id": row.id, "provider_id": row.provider_id, "state": row.state, "reason": row.reason}
+
+    shown = await api.write(write)
+    api.ctx.wake("reaper")
+    return shown

@@ -2,7 +2,7 @@
 
 Only what stood in a listing, is older than the grace time and is unknown to a database that is ours and not
 empty is touched. An orphan is watched for a while first: one whose agent still speaks to us is somebody's
-job, so it is quarantined and a person is told (`corral instances adopt|end`).
+job, so it is quarantined and a person is told (`corral instance adopt|end`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from service.states import InstanceState
 ALIVE = frozenset({CloudState.PENDING, CloudState.RUNNING, CloudState.STOPPED})
 ORPHAN = "orphan"
 QUARANTINED = "quarantined"
+ADOPTED = "adopted"
 WATCHED_FOR = timedelta(minutes=5)
 
 

@@ -6,6 +6,7 @@ table is refused, by `service.jobs.unsupported` if it is known elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -225,12 +226,21 @@ def _deadline(draft: Draft, value: Any, origin: str) -> None:
     raise ValueError(NOT_YET)
 
 
+# repo/name, repo/name:tag, name:tag; not the forms in which the clouds name images of machines.
+_CONTAINER_NAME = re.compile(
+    r"^(?!projects/|family/|self/|amazon/|\d{12}/|ssm:)"
+    r"(?:[a-z0-9][\w.-]*(?:/[\w.-]+)+(?::[\w.-]+)?|[a-z][\w.-]*:[\w.-]+)$"
+)
+
+
 def _image(draft: Draft, value: Any, origin: str) -> None:
     if isinstance(value, Mapping):
         raise ValueError(f"an image for each region {NOT_YET}; the settings' accounts name images per region")
     if isinstance(value, str) and value.startswith("docker:"):
         draft.put("container", value.removeprefix("docker:"), origin)
         return
+    if isinstance(value, str) and _CONTAINER_NAME.match(value):
+        raise ValueError("names a container image; write it under `container` (image is the machine's)")
     draft.put("image", value, origin)
 
 

@@ -237,6 +237,19 @@ def test_values_whose_effect_is_not_built_are_refused_too(fields: dict[str, Any]
     assert "not supported yet" in fields_of(**fields)[field]
 
 
+@pytest.mark.parametrize("image", ["pytorch/pytorch:latest", "ubuntu:22.04", "nvcr.io/nvidia/pytorch:24.05"])
+def test_a_container_image_is_not_taken_for_a_machines(image: str) -> None:
+    assert "`container`" in fields_of(image=image)["image"]
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["ami-0abc", "ssm:/aws/x", "self/corral-*", "family/corral", "a:b:c:1.0", "projects/p/global/images/x"],
+)
+def test_the_clouds_names_of_images_are_taken(image: str) -> None:
+    assert read(image=image)["image"] == image
+
+
 def test_errors_of_nested_fields_carry_the_users_own_path() -> None:
     errors = fields_of(resources={"accelerators": "L4:99", "disk_size": 5}, envs={"A-B": "1"})
     assert set(errors) == {"resources.accelerators", "resources.disk_size", "envs.A-B"}

@@ -39,6 +39,7 @@ def filled(path: str) -> str:
         "name": "NAME",
         "sha256": "0" * 64,
         "token_id": "tok-0",
+        "instance_id": "i-0",
     }
     return path.format(**values)
 
@@ -95,7 +96,13 @@ def test_SEC_05_a_role_gets_what_the_table_says_and_nothing_more(service: Servic
             assert not refused or route in GLOBAL_ONLY, route
 
 
-GLOBAL_ONLY = {"GET /metrics", "POST /v1/projects", "DELETE /v1/projects/{project}"}
+GLOBAL_ONLY = {
+    "GET /metrics",
+    "POST /v1/projects",
+    "DELETE /v1/projects/{project}",
+    "POST /v1/instances/{instance_id}:adopt",
+    "POST /v1/instances/{instance_id}:end",
+}
 
 
 def test_SEC_05_nobody_grants_more_than_they_hold(service: Service) -> None:
