@@ -135,7 +135,7 @@ def _conclude(outcome: Outcome, story: Story, scale: float) -> None:
     line(f"checksum   {', '.join(sums) or 'none'}; uninterrupted: {outcome.checksum}")
     line(f"instances  {made} made; left over: {counts}")
     booked = dollars(outcome.job["cost_usd"])
-    line(f"cost       {booked} booked, until each was seen to be gone; the clouds' bill: {_bill(outcome)}")
+    line(f"cost       {booked} booked; the clouds' bill: {_bill(outcome)}")
     problems = failures(outcome)
     if problems:
         raise CommandError(f"the demo did not come true: {'; '.join(problems)}")
