@@ -28,9 +28,9 @@ from service.jobs import routes as jobs
 from service.jobs.spec import JobSpec
 from service.logs import routes as logs
 from service.market import routes as market
-from service.quotas import routes as quotas
 from service.projects import routes as projects
 from service.projects import secret_routes
+from service.quotas import routes as quotas
 from service.storage import Store
 
 VERSION = "1"
