@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from providers.gcp.adapter import GcpProvider
 from providers.gcp.check import quotas_above_zero
 from providers.gcp.machine_types import GPUS
 from providers.gcp.quota_index import read
-from providers.gcp.quota_usage import count
+from providers.gcp.quota_rows import Found, Row, with_usage
+from providers.gcp.quota_usage import Usage, count
 from providers.quotas import Quota, QuotaListing, QuotaUnit, needed
 from providers.vocabulary import Accelerator, CapacityType, InstanceType, Offer
 from sandbox.faces.gce import cloudquotas
@@ -397,6 +399,14 @@ def test_gpus_are_counted_by_family_and_quota() -> None:
         ("NVIDIA_H200", SPOT): 8,
         ("NVIDIA_RTX_PRO_6000", ON_DEMAND): 2,
     }
+
+
+def test_what_still_runs_on_demand_draws_on_the_quota_that_spot_draws_on() -> None:
+    row = Row(H200, QuotaUnit.GPU, Found(16, counts="NVIDIA_H200"), frozenset({("NVIDIA_H200", SPOT)}))
+    usage = Usage({("NVIDIA_H200", ON_DEMAND): 8, ("NVIDIA_H200", SPOT): 4, ("NVIDIA_B200", SPOT): 1})
+    assert with_usage(row, usage).found.usage == 12
+    apart = replace(row, key="PREEMPTIBLE_NVIDIA_H200_GPUS")
+    assert with_usage(apart, usage).found.usage == 4
 
 
 # Checking
