@@ -60,7 +60,7 @@ def test_an_address_with_a_nul_is_refused_on_every_database(any_service: Service
     assert any_service.get(path).status_code == 400
 
 
-SPECS = {
+SPECS: dict[str, dict[str, Any]] = {
     "run": {"run": "echo a\0b"},
     "setup": {"setup": "\0"},
     "container": {"container": "a\0b"},
