@@ -20,7 +20,7 @@ from providers.vocabulary import CapacityType, InstanceType
 # Machine types whose GPUs a region does not count by a metric of their own.
 _COUNTED = r"(a3|a4|a4x|g4)-.*"
 _PAGE = 500  # the API's maximum
-_EIGHT_G = re.compile(r"-(\d+)g(-|$)")
+_GPUS_IN_NAME = re.compile(r"-(\d+)g(-|$)")
 # What is stopped gives its GPUs back; what is queued has none yet.
 _WITHOUT = frozenset({"PENDING", "STOPPED", "TERMINATED", "SUSPENDED"})
 _PREEMPTIBLE = frozenset({"SPOT", "FLEX_START"})
@@ -99,5 +99,5 @@ def _gpus(instance: Any, sizes: Mapping[str, InstanceType]) -> tuple[str, int]:
     size = sizes.get(name)
     if size is not None and size.accelerator is not None:
         return size.family, size.accelerator.count
-    match = _EIGHT_G.search(name)
+    match = _GPUS_IN_NAME.search(name)
     return family_of(name), int(match[1]) if match else 1
