@@ -112,7 +112,7 @@ def test_LIF_terminating_goes_on_until_the_cloud_says_it_is_gone(bench: Bench) -
     job_id = bench.submit_job()
     bench.run_until(job_id, JobState.RUNNING)
     refused = ProviderError(ErrorKind.TRANSIENT, "try later")
-    bench.clouds["aws"].fail("terminate", refused, times=8)
+    bench.clouds["aws"].fail("terminate", refused, times=12)
     (node,) = bench.nodes(bench.live_attempt(job_id))
     bench.exit(node, 0)
     bench.pass_time(60)
