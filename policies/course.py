@@ -15,6 +15,7 @@ from policies.model import Candidate, Job, ObservedMarket, Reason, key_order
 from providers.vocabulary import CapacityType, Offer
 
 SPOT_ONLY_FALLBACK = 2.0
+ROUNDING = 6e-7  # of durations, which are kept in microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +99,17 @@ class Course:
         """Whether the cap allows one step of it."""
         return self._pays(option.price * self.step / 3600 + option.egress)
 
-    def safe(self, idle: float) -> bool:
-        """Whether on-demand could finish in time if a step, `idle` seconds of which make no progress, were
-        all that comes of it.
-        """
-        left = self.work - max(0.0, self.step - idle)
-        return left <= 0 or left + self.restart <= self.time - self.step
-
     @property
     def safe_to_wait(self) -> bool:
         """Whether a step with nothing running leaves time to finish on on-demand."""
-        return self.safe(self.step)
+        return self.slack >= self.step
+
+    def safe(self, pending: float) -> bool:
+        """Whether on-demand could finish in time if a launch were lost as soon as its restart is over.
+
+        The whole restart counts, not just the next step of it: what cannot get through it is not begun.
+        """
+        return self.slack >= pending - ROUNDING or self.work + pending <= self.step
 
     def may_hold(self, option: Option) -> bool:
         """Whether one step of it leaves time, and money, to finish on on-demand if it is lost right after.
