@@ -228,12 +228,12 @@ def test_reads_that_lag_behind_an_agent_that_speaks_are_no_end(bench: Bench) -> 
 def test_one_attempt_that_cannot_be_advanced_holds_up_no_other(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from service.attempts import lifecycle
+    from service.attempts import lifecycle, verdict
 
     broken = bench.submit_job("broken")
     bench.turn()
     poisoned = bench.live_attempt(broken).id
-    decide = lifecycle.decide
+    decide = verdict.decide
 
     def failing(facts: Any, now: Any) -> Any:
         if facts.attempt.id == poisoned:

@@ -131,7 +131,7 @@ def test_the_adapters_create_holds_only_what_the_models_know(
         "plan_publisher": "q",
         **frozen(RegionConfig(security_groups=("/nsg",), instance_role="/identity")),
     }
-    request = LaunchRequest("a" * 32, key, 2, "#cloud-config\n", {"x": "y"}, 50, image, SUBNET, None, extra)
+    request = LaunchRequest("a" * 32, key, 2, "#cloud-config\n", {"x": "y"}, 50, image, SUBNET, extra=extra)
     whole = sent_by_the_adapter(request, 1)
     assert strange(compute.VirtualMachine, whole) == []
     assert whole == sent_by_the_adapter(request, 1)

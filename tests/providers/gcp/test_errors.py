@@ -529,5 +529,6 @@ def check(error: ProviderError, kind: K, scope: dict[str, str], minutes: float |
 
 def test_the_zones_that_a_stock_out_names_are_a_signal() -> None:
     error = of_operation([operation(STOCK_OUT)], where(), NOW)
+    assert error is not None
     (said,) = error.available
     assert (said.zone, said.instance_type, said.capacity_type) == ("us-central1-f", TYPE, CapacityType.SPOT)
