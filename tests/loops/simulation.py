@@ -202,7 +202,7 @@ class Simulation:
 
     # -- the play
 
-    def run(self, storm: int = 150, calm_seconds: float = 4 * 3600) -> None:
+    def run(self, storm: int = 90, calm_seconds: float = 4 * 3600) -> None:
         for _ in range(storm):
             if len(self.ids) < self.jobs and self.chance.random() < 0.3:
                 self._safely(self._submit)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.loops.simulation import Simulation
 
-FIRST, COUNT = 1, 5
+FIRST, COUNT = 1, 3
 
 
 def _seeds() -> list[int]:

@@ -60,11 +60,11 @@ def test_a_cloud_that_never_answers_holds_a_job_up_for_a_bounded_time(bench: Ben
     job_id = bench.submit_job()
     bench.run_until(job_id, JobState.RUNNING)
     bench.clouds["aws"].fail("terminate", REFUSED, times=None)
-    silent(bench, 1900)
+    silent(bench, 1900, 25)
     fresh = ready(bench, bench.live_attempt(job_id))
-    for _ in range(190):
+    for _ in range(76):
         bench.beat(fresh, AgentState.READY)
-        silent(bench, 10)
+        silent(bench, 25, 25)
     assert bench.beat(fresh, AgentState.READY).directive == "start"
 
 
