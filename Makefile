@@ -53,7 +53,7 @@ footprint: install ## time to ready, memory and idle CPU of the service, without
 	$(BIN)/python -m bench.footprint_clouds
 
 test: install ## all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: install ## ruff
 	$(BIN)/ruff check .

@@ -24,6 +24,7 @@ _KEYS = frozenset({"path", "content", "permissions", "owner", "encoding"})
 _PLAIN = frozenset({"text/plain", "text", "plain"})
 _BASE64 = frozenset({"b64", "base64"})
 _GZIP = frozenset({"gz+b64", "gz+base64", "gzip+b64", "gzip+base64"})
+_DEEPEST = 50
 _LARGEST = 1 << 20  # bytes of one file once unpacked
 
 
@@ -48,10 +49,7 @@ def parse(user_data: str) -> list[WrittenFile]:
     if first.strip() != _HEADER:
         raise UserDataError(f"user data must begin with {_HEADER!r}, not {first[:40]!r}")
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(user_data)):
-            raise UserDataError(
-                "user data with YAML aliases is not honoured here: a few can stand for gigabytes"
-            )
+        _look_through(user_data)
         document = yaml.safe_load(user_data)
     except UserDataError:
         raise
@@ -68,6 +66,19 @@ def parse(user_data: str) -> list[WrittenFile]:
     if not isinstance(entries, list):
         raise UserDataError("write_files must be a list")
     return [_entry(index, entry) for index, entry in enumerate(entries)]
+
+
+def _look_through(user_data: str) -> None:
+    """Refuse what costs a reader far more than it weighs, event by event, before any of it is built."""
+    depth = 0
+    for event in yaml.parse(user_data):
+        if isinstance(event, yaml.AliasEvent):
+            raise UserDataError(
+                "user data with YAML aliases is not honoured here: a few can stand for gigabytes"
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise UserDataError(f"user data is nested more than {_DEEPEST} deep")
 
 
 def _entry(index: int, entry: Any) -> WrittenFile:

@@ -117,8 +117,8 @@ def test_before_maintenance_the_job_runs_on_until_it_must_leave(bench: Bench) ->
     job_id = bench.submit_job()
     bench.run_until(job_id, JobState.RUNNING)
     (node,) = bench.nodes(bench.live_attempt(job_id))
-    bench.notice(node, 3600, "maintenance")
-    bench.pass_time(3600 - 200)
+    bench.notice(node, 900, "maintenance")
+    bench.pass_time(900 - 200)
     assert len(bench.attempts(job_id)) == 1
     bench.pass_time(150)
     assert bench.attempts(job_id)[0].reason == "preempted"
