@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,15 +30,19 @@ class Child:
         self.name = arguments[0]
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "service.cli", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=dict(environment),
-                start_new_session=True,  # Ctrl-C is for the parent, which ends its children in order
-            )
+        try:
+            with log.open("ab") as output, _interruption_held():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "service.cli", *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env=dict(environment),
+                    start_new_session=True,  # Ctrl-C is for the parent, which ends its children in order
+                )
+        except KeyboardInterrupt:
+            self.kill()  # nobody will have this object to end it by
+            raise
 
     @property
     def pid(self) -> int:
@@ -90,23 +97,44 @@ class Child:
         return " | ".join(lines[-_LAST_LINES:]) or f"no output, exit code {self._process.returncode}"
 
 
+@contextmanager
+def _interruption_held() -> Iterator[None]:
+    """Hold Ctrl-C back until the block is done, then raise KeyboardInterrupt. A process that is being started
+    when it comes would be nobody's: there, and without a handle to end it by.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
 def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a command and wait for it. Interrupted, it is killed and waited for before the interruption goes
     on, which `subprocess.run` does not do.
     """
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=dict(environment),
-        start_new_session=True,
-    )
+    process: subprocess.Popen[str] | None = None
     try:
+        with _interruption_held():
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=dict(environment),
+                start_new_session=True,
+            )
         output, complaints = process.communicate()
     except BaseException:
-        process.kill()
-        process.communicate()
+        if process is not None:
+            process.kill()
+            process.communicate()
         raise
     return subprocess.CompletedProcess(command, process.returncode, output, complaints)
 
