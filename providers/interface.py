@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
+from providers.reservations import ReservationListing
+from providers.signals import SignalListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -55,6 +58,29 @@ class Provider(Protocol):
         """The limits that gate what is offered in a region, with usage; account-wide ones with region None.
         What the cloud does not tell is unknown (None), never zero.
         """
+
+    def built_in_offers(self, region: str) -> OfferListing:
+        """What ships with the adapter: GPU types of the region with list prices, marked `snapshot`, until
+        something was read. Asks nobody; zones are those of the settings, or the region's usual ones.
+        """
+
+    def spot_signals(self, region: str) -> SignalListing:
+        """What the vendor says of spot capacity in a region, for the types that it offers there; empty where
+        the vendor says nothing. Asked rarely: the adapter keeps to the vendor's own limits.
+        """
+
+    def quota_requests(self, region: str) -> QuotaRequestListing:
+        """The open requests for more of a region, and those decided within the last weeks, filed by whomever;
+        in one reading, however many there are.
+        """
+
+    def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
+        """File a request for more, or adopt the open one for the same quota, whatever it asks for. Never asks
+        for less than the limit is: ProviderError (invalid_request). Sent once; ambiguous where unclear.
+        """
+
+    def reservations(self, region: str) -> ReservationListing:
+        """Capacity that was paid for ahead in a region; what is scheduled or has just ended included."""
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         """Resolve image and subnet, so that sending the result twice sends the same bytes; create nothing."""

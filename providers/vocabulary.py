@@ -19,11 +19,15 @@ class CapacityType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """GPUs of one instance: canonical name (`H100`, `A100-80GB`, `L4`), how many, GB of memory each."""
+    """GPUs of one instance: canonical name (`H100`, `A100-80GB`, `L4`), how many, GB of memory each.
+
+    `link` is how they reach each other: `nvlink` or `pcie`; None where there is one, or where it is unknown.
+    """
 
     name: str
     count: int
     memory_gb: float
+    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class InstanceType:
     """A size of one cloud, as the vendor names it. Memory and disk in GiB.
 
     `family` is what the vendor's quota counts by (EC2 `P`, GCE `NVIDIA_H100`, Azure
-    `standardNDSH100v5Family`); `local_disk_gib` is the NVMe that comes with the instance.
+    `standardNDSH100v5Family`); `local_disk_gib` is the NVMe that comes with the instance. `fabric` is the
+    interconnect between nodes that a gang can be given (`efa`, `gpudirect`, `infiniband`); None: a plain one.
     """
 
     name: str
@@ -41,6 +46,7 @@ class InstanceType:
     accelerator: Accelerator | None = None
     local_disk_gib: float = 0.0
     architecture: str = "x86_64"
+    fabric: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,7 @@ class LaunchRequest:
     `[a-z0-9_-]`, at most 63 characters, so that every cloud takes them as they are.
     `max_age_seconds` is when the cloud itself may end the instances; None where there is no limit.
     `max_price` is the most that a spot instance may cost, USD an hour; the clouds that can keep to it do.
+    `fabric`: the nodes are placed close together on the type's interconnect, or the launch is refused.
     """
 
     token: str
@@ -150,6 +157,7 @@ class LaunchRequest:
     subnet: str | None = None
     max_age_seconds: int | None = None
     max_price: float | None = None
+    fabric: bool = False
     extra: dict[str, str] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:

@@ -30,7 +30,10 @@ from providers.aws.quotas import Quotas
 from providers.aws.terminate import terminate
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
+from providers.reservations import ReservationListing
+from providers.signals import SignalListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -96,6 +99,21 @@ class AwsProvider:
 
     def quotas(self, region: str) -> QuotaListing:
         return self._quotas.read(region)
+
+    def built_in_offers(self, region: str) -> OfferListing:
+        return OfferListing((), (region,))
+
+    def spot_signals(self, region: str) -> SignalListing:
+        return SignalListing((), (region,))
+
+    def quota_requests(self, region: str) -> QuotaRequestListing:
+        return QuotaRequestListing((), (region,))
+
+    def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
+        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+
+    def reservations(self, region: str) -> ReservationListing:
+        return ReservationListing((), (region,))
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         if is_prepared(request):

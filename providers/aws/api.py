@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from typing import Any
-
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
 from clock import Clock
 from providers.aws.errors import from_exception
@@ -22,6 +18,7 @@ from providers.aws.session import Clients
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.rate_limit import Rate, RateLimiter
+from providers.read_retries import ReadRetries
 from providers.vocabulary import Scope
 
 # EC2's own buckets per account, region and action: RunInstances 5 and 2/s, TerminateInstances 100 and 5/s,
@@ -37,12 +34,7 @@ RATES = {
 }
 DEFAULT_RATE = Rate(10, burst=20)
 
-READ_ATTEMPTS = 5
-READ_REAL_SECONDS = 90  # sockets time out in real seconds, whatever the clock's factor
-BACK_OFF_SECONDS, BACK_OFF_CEILING = 1.0, 30.0
 MAX_PAGES = 500
-
-AGAIN = frozenset({ErrorKind.THROTTLED, ErrorKind.TRANSIENT})
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRetrievalError"})
 
 
@@ -62,21 +54,19 @@ class Api:
         self._clock = clock
         self._clients = Clients(config, environment)
         self._limiter = RateLimiter(clock, RATES, DEFAULT_RATE, scope=self.account)
-        self._chance = chance or random.Random()  # noqa: S311  (it spreads retries, it guards nothing)
+        self._retries = ReadRetries(clock, chance)
         self._machine_time = machine_time
-        self._closing = threading.Event()
 
     def read(
         self, service: str, region: str, action: str, subject: Scope | None = None, **parameters: Any
     ) -> dict[str, Any]:
-        """Call something that changes nothing, up to READ_ATTEMPTS times."""
+        """Call something that changes nothing, again where the fault is passing."""
         about = subject or self.subject(region)
 
         def attempt() -> dict[str, Any]:
             return self._send(service, region, action, about, parameters, launches=False)
 
-        answer: dict[str, Any] = self._retrying()(attempt)
-        return answer
+        return self._retries(attempt)
 
     def pages(
         self,
@@ -114,14 +104,14 @@ class Api:
 
     def repeat(self, call: Callable[[], None]) -> None:
         """Try a change that is safe to repeat as often as a read."""
-        self._retrying()(call)
+        self._retries(call)
 
     def subject(self, region: str) -> Scope:
         """What a call that is about no offer is about."""
         return Scope(provider=self.account.provider, account=self.account.account, region=region)
 
     def close(self) -> None:
-        self._closing.set()
+        self._retries.close()
         self._limiter.close()
         self._clients.close()
 
@@ -166,23 +156,3 @@ class Api:
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise from_exception(error, subject, launches=launches, now=self._machine_time()) from error
         return answer
-
-    def _retrying(self) -> Retrying:
-        return Retrying(
-            stop=stop_after_attempt(READ_ATTEMPTS) | stop_after_delay(timedelta(seconds=READ_REAL_SECONDS)),
-            wait=self._back_off,
-            retry=retry_if_exception(lambda e: isinstance(e, ProviderError) and e.kind in AGAIN),
-            sleep=self._sleep,
-            reraise=True,
-        )
-
-    def _back_off(self, state: RetryCallState) -> float:
-        """Full jitter, unless the vendor said how long. [AWS Builders' Library, "Timeouts, retries ..."]"""
-        error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, ProviderError) and error.retry_after is not None:
-            return min(error.retry_after, BACK_OFF_CEILING)
-        ceiling = min(BACK_OFF_CEILING, BACK_OFF_SECONDS * 2 ** (state.attempt_number - 1))
-        return self._chance.uniform(0, ceiling)
-
-    def _sleep(self, seconds: float) -> None:
-        self._clock.wait(self._closing, seconds)

@@ -25,7 +25,10 @@ from providers.azure.sshkeys import throwaway_key
 from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
+from providers.reservations import ReservationListing
+from providers.signals import SignalListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -82,6 +85,21 @@ class AzureProvider:
     def quotas(self, region: str) -> QuotaListing:
         self._settings(region)
         return self._quotas.listing(region)
+
+    def built_in_offers(self, region: str) -> OfferListing:
+        return OfferListing((), (region,))
+
+    def spot_signals(self, region: str) -> SignalListing:
+        return SignalListing((), (region,))
+
+    def quota_requests(self, region: str) -> QuotaRequestListing:
+        return QuotaRequestListing((), (region,))
+
+    def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
+        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+
+    def reservations(self, region: str) -> ReservationListing:
+        return ReservationListing((), (region,))
 
     @only_provider_errors()
     def prepare(self, request: LaunchRequest) -> LaunchRequest:

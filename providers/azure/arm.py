@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from clock import Clock
 from providers.azure.credentials import credential
 from providers.azure.errors import Attempt, from_exception
-from providers.azure.reads import again
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.read_retries import ReadRetries
 from providers.vocabulary import Scope
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Arm:
         self.group_name = config.resource_group or ""
         self.group = f"{self.subscription}/resourceGroups/{self.group_name}"
         self._config = config
-        self._clock = clock
+        self._retries = ReadRetries(clock)
         self._base_url = (config.endpoint or PUBLIC_CLOUD).rstrip("/")
         self._lock = threading.Lock()
         self._made: ComputeManagementClient | None = None
@@ -153,7 +153,8 @@ class Arm:
             raise from_exception(error, self._nothing()) from error
 
     def close(self) -> None:
-        """Let connections go; the next call opens new ones."""
+        """Let connections go, and nobody wait for another try; the next call opens new ones."""
+        self._retries.close()
         with self._lock:
             made, key, self._made, self._key = self._made, self._key, None, None
         for one in (made, key):
@@ -198,7 +199,7 @@ class Arm:
         return content
 
     def _read(self, call: Callable[[], T]) -> T:
-        return again(lambda: self._guard(call, self._nothing()), _passing, self._clock)
+        return self._retries(lambda: self._guard(call, self._nothing()))
 
     def _guard(self, call: Callable[[], T], attempt: Attempt) -> T:
         from azure.core.exceptions import AzureError
@@ -278,12 +279,6 @@ def same_place(one: str, other: str) -> bool:
 def _query(version: str, query: Mapping[str, str]) -> dict[str, str]:
     odata = {f"${name[:-1]}" if name.endswith("_") else name: value for name, value in query.items()}
     return {"api-version": version, **odata}
-
-
-def _passing(error: BaseException) -> float | None:
-    if isinstance(error, ProviderError) and error.kind in {ErrorKind.TRANSIENT, ErrorKind.THROTTLED}:
-        return error.retry_after or 0.0
-    return None
 
 
 def _plain_http() -> Any:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from clock import Clock
-from providers.azure.reads import again
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.read_retries import ReadRetries
 from providers.vocabulary import CapacityType, Scope
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class RetailPrices:
             page: Mapping[str, Any] = answer.json()
             return page
 
-        return again(ask, _passing, self.clock)
+        return ReadRetries(self.clock, passing=_passing)(ask)
 
 
 def _passing(error: BaseException) -> float | None:

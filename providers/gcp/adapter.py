@@ -20,7 +20,10 @@ from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
 from providers.gcp.quotas import Quotas
 from providers.gcp.sdk import load_slim
+from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
+from providers.reservations import ReservationListing
+from providers.signals import SignalListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -83,6 +86,21 @@ class GcpProvider:
         load_slim()
         return self._quotas.of_region(region)
 
+    def built_in_offers(self, region: str) -> OfferListing:
+        return OfferListing((), (region,))
+
+    def spot_signals(self, region: str) -> SignalListing:
+        return SignalListing((), (region,))
+
+    def quota_requests(self, region: str) -> QuotaRequestListing:
+        return QuotaRequestListing((), (region,))
+
+    def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
+        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+
+    def reservations(self, region: str) -> ReservationListing:
+        return ReservationListing((), (region,))
+
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         load_slim()
         return self._preparation.resolve(request)
@@ -127,6 +145,7 @@ class GcpProvider:
             raise failures[0]
 
     def close(self) -> None:
+        self._calls.again.close()
         self._clients.close()
 
     def _delete(self, ref: InstanceRef) -> ProviderError | None:

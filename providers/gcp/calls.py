@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
-
-import tenacity
 
 from clock import Clock
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp.errors import Where, of_exception
+from providers.read_retries import ReadRetries
 
 T = TypeVar("T")
 
-_ATTEMPTS = 3
-_AGAIN = (ErrorKind.TRANSIENT, ErrorKind.THROTTLED)
 _MOST_PAGES = 200
 
 
 class Calls:
-    """How an account calls. `read_timeout` and `write_timeout` are real seconds per HTTP exchange.
+    """How an account calls; `again` tries a read anew where that can help.
+
+    `read_timeout` and `write_timeout` are real seconds per HTTP exchange.
 
     The SDK's own retries are off (`retry=None`): its default is up to ten minutes on two error classes.
     """
 
     def __init__(self, clock: Clock, read_timeout: float, write_timeout: float) -> None:
         self.clock = clock
+        self.again = ReadRetries(clock)
         self._read_timeout = read_timeout
         self._write_timeout = write_timeout
 
     def read(self, method: Callable[..., T], request: Any, where: Where) -> T:
         """A call without effect, tried again where that can help. Raises ProviderError."""
-        return self.again(
-            lambda: self._once(method, request, where, self._read_timeout),
-        )
+        return self.again(lambda: self._once(method, request, where, self._read_timeout))
 
     def write(self, method: Callable[..., T], request: Any, where: Where) -> T:
         """A call with effect, sent once. Raises ProviderError."""
@@ -51,28 +48,8 @@ class Calls:
             request.page_token = page.next_page_token
         raise ProviderError(ErrorKind.UNKNOWN, f"a list of more than {_MOST_PAGES} pages")
 
-    def again(self, call: Callable[[], T]) -> T:
-        """Try what raises ProviderError again while it is transient or throttled, on the account's clock."""
-        never = threading.Event()
-
-        def pause(seconds: float) -> None:
-            self.clock.wait(never, seconds)
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: _worth_another(error)),
-            stop=tenacity.stop_after_attempt(_ATTEMPTS),
-            wait=tenacity.wait_exponential(multiplier=0.5, max=4),
-            sleep=pause,
-            reraise=True,
-        )
-        return retrying(call)
-
     def _once(self, method: Callable[..., T], request: Any, where: Where, timeout: float) -> T:
         try:
             return method(request=request, retry=None, timeout=timeout)
         except Exception as error:
             raise of_exception(error, where, self.clock.now()) from error
-
-
-def _worth_another(error: BaseException) -> bool:
-    return isinstance(error, ProviderError) and error.kind in _AGAIN

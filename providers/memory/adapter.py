@@ -10,7 +10,10 @@ from clock import Clock
 from providers.errors import ErrorKind, ProviderError
 from providers.memory.cloud import LaunchCall, MemoryCloud, Promise
 from providers.memory.machines import Machine
+from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
+from providers.reservations import ReservationListing
+from providers.signals import SignalListing
 from providers.vocabulary import (
     CheckResult,
     CloudInstance,
@@ -84,6 +87,21 @@ class MemoryProvider:
         with self._call("quotas"):
             quotas = self.cloud.market.quotas(self._provider, self._account, region, self._clock.now())
             return QuotaListing(tuple(quotas), self._hidden("quotas", region))
+
+    def built_in_offers(self, region: str) -> OfferListing:
+        return OfferListing((), (region,))
+
+    def spot_signals(self, region: str) -> SignalListing:
+        return SignalListing((), (region,))
+
+    def quota_requests(self, region: str) -> QuotaRequestListing:
+        return QuotaRequestListing((), (region,))
+
+    def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
+        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+
+    def reservations(self, region: str) -> ReservationListing:
+        return ReservationListing((), (region,))
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         with self._call("prepare", self._offer(request)):

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
-from providers.errors import ProviderError
 from providers.vocabulary import Offer, OfferListing
 from service.context import Context
 from service.db.due import next_due
 from service.market.blocks import forget_old, wake_waiting
 from service.market.model import OfferRow, Poll
 from service.market.offers import to_values
-from service.market.polls import claim_polls, note_poll, plan_polls
+from service.market.places import read_due
+from service.market.polls import plan_polls
 
 
 class Market:
@@ -37,29 +36,12 @@ class Market:
         due = ctx.database.read(_next_due)
         if due is None or due > ctx.now():
             return due
-        for poll, token in claim_polls(ctx, "offers"):
-            ctx.submit((poll.provider, poll.account, poll.region), partial(read_place, ctx, poll, token))
+        read_due(ctx, "offers", lambda provider, region: provider.offers(region), _store)
         return ctx.database.read(_next_due)
 
 
 def _next_due(session: Session) -> datetime | None:
     return next_due(session, Poll, col(Poll.kind) == "offers")
-
-
-def read_place(ctx: Context, poll: Poll, token: str) -> None:
-    """Read the offers of one place: runs in its pool."""
-    provider = ctx.provider(poll.provider, poll.account)
-    if provider is None:
-        return
-    try:
-        listing = provider.offers(poll.region)
-    except ProviderError as error:
-        note_poll(ctx, poll.id, token, error=str(error))
-        return
-    ctx.database.write(lambda session: _store(session, ctx, poll, listing))
-    problem = f"not read: {', '.join(listing.incomplete)}" if listing.incomplete else None
-    note_poll(ctx, poll.id, token, error=problem)
-    ctx.wake("scheduler")
 
 
 def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) -> None:

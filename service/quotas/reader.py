@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from sqlmodel import Session, col, select
 
-from providers.errors import ProviderError
 from providers.quotas import QuotaListing
 from service.context import Context
 from service.db.due import next_due
 from service.events.record import record
 from service.market.blocks import wake_waiting
 from service.market.model import Poll
-from service.market.polls import claim_polls, note_poll
+from service.market.places import read_due
 from service.quotas.model import QuotaRow
 from service.quotas.rows import to_row
 
@@ -26,29 +24,12 @@ def step(ctx: Context) -> datetime | None:
     due = ctx.database.read(_next_due)
     if due is None or due > ctx.now():
         return due
-    for poll, token in claim_polls(ctx, KIND):
-        ctx.submit((poll.provider, poll.account, poll.region), partial(read_place, ctx, poll, token))
+    read_due(ctx, KIND, lambda provider, region: provider.quotas(region), _store)
     return ctx.database.read(_next_due)
 
 
 def _next_due(session: Session) -> datetime | None:
     return next_due(session, Poll, col(Poll.kind) == KIND)
-
-
-def read_place(ctx: Context, poll: Poll, token: str) -> None:
-    """Read the quotas of one place: runs in its pool."""
-    provider = ctx.provider(poll.provider, poll.account)
-    if provider is None:
-        return
-    try:
-        listing = provider.quotas(poll.region)
-    except ProviderError as error:
-        note_poll(ctx, poll.id, token, error=str(error))
-        return
-    ctx.database.write(lambda session: _store(session, ctx, poll, listing))
-    problem = f"not read: {', '.join(listing.incomplete)}" if listing.incomplete else None
-    note_poll(ctx, poll.id, token, error=problem)
-    ctx.wake("scheduler")
 
 
 def _store(session: Session, ctx: Context, poll: Poll, listing: QuotaListing) -> None:

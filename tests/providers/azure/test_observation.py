@@ -135,7 +135,7 @@ def test_a_machine_that_cannot_be_read_is_unknown_and_hides_no_other(bench: Azur
     one, two = running(bench, "a"), running(bench, "b")
     match = {"name": one.provider_id}
     bench.cloud.fault(
-        "VirtualMachines_Get", "error", code="InternalServerError", http_status=500, match=match, times=3
+        "VirtualMachines_Get", "error", code="InternalServerError", http_status=500, match=match, times=5
     )
     states = [seen.state for seen in bench.provider.describe([one, two])]
     assert states == [InstanceState.UNKNOWN, InstanceState.RUNNING]
@@ -158,7 +158,7 @@ def test_a_listing_reads_every_page_and_shows_power(bench: AzureBench) -> None:
 
 def test_a_listing_with_a_page_missing_is_no_listing(bench: AzureBench) -> None:
     running(bench)
-    bench.cloud.fault("VirtualMachines_List", "error", code="InternalServerError", times=3)
+    bench.cloud.fault("VirtualMachines_List", "error", code="InternalServerError", times=5)
     with pytest.raises(ProviderError) as caught:
         bench.provider.list_instances("eastus", DEPLOYMENT)
     assert caught.value.kind is ErrorKind.TRANSIENT

@@ -114,7 +114,7 @@ def test_a_zone_that_cannot_be_read_makes_the_offers_incomplete_and_is_read_agai
 
 
 def test_offers_that_cannot_be_read_are_an_error_and_read_again_at_once(bench: GceBench) -> None:
-    bench.gce.fault("machineTypes.aggregatedList", "error", http_status=502, times=3)
+    bench.gce.fault("machineTypes.aggregatedList", "error", http_status=502, times=5)
     with pytest.raises(ProviderError) as caught:
         bench.provider.offers(REGION)
     assert caught.value.kind is ErrorKind.TRANSIENT

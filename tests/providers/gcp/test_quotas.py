@@ -240,7 +240,7 @@ def test_without_cloud_quotas_limits_are_unknown_and_keep_their_keys_and_gates(b
 
 @pytest.mark.parametrize(
     ("fault", "again_after"),
-    [({"code": "SERVICE_DISABLED", "http_status": 403}, 900), ({"http_status": 502, "times": 3}, 120)],
+    [({"code": "SERVICE_DISABLED", "http_status": 403}, 900), ({"http_status": 502, "times": 5}, 120)],
 )
 def test_cloud_quotas_is_asked_again_when_that_may_help(
     bench: GceBench, fault: dict[str, Any], again_after: float
@@ -289,7 +289,7 @@ def test_zones_whose_offers_are_not_known_are_named(bench: GceBench) -> None:
 
 
 def test_a_region_that_cannot_be_read_is_an_error(bench: GceBench) -> None:
-    bench.gce.fault("regions.get", "error", http_status=502, times=3)
+    bench.gce.fault("regions.get", "error", http_status=502, times=5)
     with pytest.raises(ProviderError) as caught:
         bench.provider.quotas(REGION)
     assert caught.value.kind is ErrorKind.TRANSIENT
