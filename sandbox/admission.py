@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from sandbox.catalogue import catalogue
 from sandbox.market import Market, Pool, pool_of
 from sandbox.quotas import GLOBAL, PROJECT_WIDE, Draw, QuotaRow, draws, names, unit
+from sandbox.reservations import Reservations
 from sandbox.timeline import Timeline
 from sandbox.vm import Vm
 
-RefusalKind = Literal["capacity", "quota", "spot_quota", "price", "unsupported"]
+RefusalKind = Literal["capacity", "quota", "spot_quota", "price", "unsupported", "reservation"]
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer, not a mishap
@@ -19,7 +21,8 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a mishap
 
     facts: what a vendor's message needs. All kinds: provider, region, zone, instance_type, capacity_type,
     required (how many). quota and spot_quota: name, quota_region, limit, usage, needed, unit, family. price:
-    price, max_price. capacity: zones_available (keys of the region's zones that could hold it).
+    price, max_price. capacity: zones_available (keys of the region's zones that could hold it). reservation:
+    name, obstacle (see sandbox.reservations.Obstacle).
     """
 
     def __init__(self, kind: RefusalKind, message: str, facts: dict[str, Any]) -> None:
@@ -32,17 +35,34 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a mishap
 class Admission:
     """The checks before anything is made, in the clouds' order: sold at all, price, quota, capacity."""
 
-    def __init__(self, market: Market, vms: Mapping[tuple[str, str], Vm], timeline: Timeline) -> None:
+    def __init__(
+        self,
+        market: Market,
+        vms: Mapping[tuple[str, str], Vm],
+        reservations: Reservations,
+        timeline: Timeline,
+    ) -> None:
         self._market = market
         self._vms = vms
+        self._reservations = reservations
         self._timeline = timeline
 
-    def admit(self, pool: Pool, count: int, max_price: float | None) -> None:
-        """Refusal if `count` more instances cannot be had from the pool."""
+    def admit(
+        self, pool: Pool, count: int, max_price: float | None, reservation: str | None, matching: bool
+    ) -> list[str | None]:
+        """The reservation that each of `count` more instances will sit in, None for the pool; Refusal if they
+        cannot be had. matching: what names no reservation takes the free slots of open ones first.
+        """
         try:
+            if reservation is not None:
+                self._reserved(pool, count, reservation)
+                return [reservation] * count
             self._price(pool, max_price)
-            self._quota(pool, count)
-            self._capacity(pool, count)
+            slots = self._open_slots(pool, count) if matching else []
+            if len(slots) < count:
+                self._quota(pool, count - len(slots))
+                self._capacity(pool, count - len(slots))
+            return [*slots, *[None] * (count - len(slots))]
         except Refusal as refusal:
             refusal.facts |= {
                 "provider": pool.provider,
@@ -56,7 +76,8 @@ class Admission:
 
     def free(self, pool: Pool) -> int:
         """How many more instances the pool can hold."""
-        taken = sum(1 for vm in self._vms.values() if vm.live and pool_of(vm) == pool)
+        inside = [vm for vm in self._vms.values() if vm.live and vm.reservation is None]
+        taken = sum(1 for vm in inside if pool_of(vm) == pool)
         return max(0, self._market.capacity(pool) - taken)
 
     def quotas(self, provider: str, region: str) -> list[QuotaRow]:
@@ -69,6 +90,23 @@ class Admission:
                 usage = self._usage(provider, region, name)
                 rows.append(QuotaRow(provider, region, name, limit, usage, unit(name, provider)))
         return rows
+
+    def _reserved(self, pool: Pool, count: int, name: str) -> None:
+        obstacle = self._reservations.obstacle(
+            pool.provider, name, pool.zone, pool.instance_type, count, self._timeline.now()
+        )
+        if pool.capacity_type == "spot":
+            obstacle = "mismatch"
+        if obstacle is not None:
+            text = f"reservation {name} cannot take {count} {pool.instance_type} in {pool.zone}: {obstacle}"
+            raise Refusal("reservation", text, {"name": name, "obstacle": obstacle})
+
+    def _open_slots(self, pool: Pool, count: int) -> list[str]:
+        if pool.capacity_type == "spot":
+            return []
+        now = self._timeline.now()
+        slots = self._reservations.open_slots(pool.provider, pool.zone, pool.instance_type, now)
+        return list(itertools.islice(slots, count))
 
     def _price(self, pool: Pool, max_price: float | None) -> None:
         zone = catalogue(pool.provider).zones.get(pool.zone)
@@ -123,6 +161,16 @@ class Admission:
         return draws(table, table.types[pool.instance_type], pool.region, pool.capacity_type, limit)
 
     def _usage(self, provider: str, region: str, name: str) -> float:
-        pools = [pool_of(vm) for vm in self._vms.values() if vm.provider == provider and vm.live]
-        taken = [draw for pool in pools for draw in self._draws(pool)]
-        return sum(draw.amount for draw in taken if (draw.region, draw.name) == (region, name))
+        """Instances that sit in a reservation are counted with it: a plain one draws whether used or not."""
+        counted = [(pool_of(vm), 1) for vm in self._vms.values() if vm.live and vm.reservation is None]
+        counted += [
+            (Pool(held.provider, held.region, held.zone, held.instance_type, "on_demand"), held.count)
+            for held in self._reservations.held(provider, self._timeline.now())
+        ]
+        return sum(
+            draw.amount * count
+            for pool, count in counted
+            if pool.provider == provider
+            for draw in self._draws(pool)
+            if (draw.region, draw.name) == (region, name)
+        )

@@ -5,6 +5,7 @@ GET  /control/endpoints               each face's URL, by name
 GET  /control/instances               each instance: provider, id, name, state and so on
 GET  /control/console/PROVIDER/ID     what an instance has printed
 POST /control/{capacity,price,quota}  a rule as in the scenario
+POST /control/reservation             a reservation as in the scenario; its times count from now
 POST /control/fault                   an event of the scenario, without `do` and `at`
 POST /control/restore                 {"where": {...}, "what": [...]}
 POST /control/preempt                 {"provider", "id", "notice": true, "seconds": null}
@@ -27,6 +28,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sandbox.ledger import stamp
+from sandbox.reservations import ReservationRule
 from sandbox.scenario import CapacityRule, Event, PriceRule, QuotaRule, Restore, SetFault, describe
 from sandbox.vm import Vm
 from sandbox.world import World
@@ -60,10 +62,11 @@ def app(world: World) -> Starlette:
     def fault(body: dict[str, Any]) -> None:
         world.add_fault(SetFault.model_validate({"at": 0, "do": "fault", **body}).rule())
 
-    orders: dict[str, Callable[[Any], None]] = {
+    orders: dict[str, Callable[[Any], object]] = {
         "capacity": lambda body: world.set_capacity(CapacityRule.model_validate(body)),
         "price": lambda body: world.set_price(PriceRule.model_validate(body)),
         "quota": lambda body: world.set_quota(QuotaRule.model_validate(body)),
+        "reservation": lambda body: world.reserve(ReservationRule.model_validate(body)),
         "fault": fault,
         "restore": lambda body: world.restore(Restore.model_validate({"at": 0, "do": "restore", **body})),
         "preempt": lambda body: _preempt(world, _Preempt.model_validate(body)),
@@ -140,6 +143,7 @@ def _shown(vm: Vm) -> dict[str, Any]:
         **{name: getattr(vm, name) for name in plain},
         **{name: stamp(at) if at else None for name, at in shown.items()},
         "end_reason": vm.end_reason,
+        "reservation": vm.reservation,
         "private_ip": vm.private_ip,
         "public_ip": vm.public_ip,
         "tags": vm.tags,

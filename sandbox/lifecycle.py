@@ -55,6 +55,12 @@ class Lifecycle:
         self._machines = machines
         self._chance = chance
 
+    def price(self, vm: Vm) -> float | None:
+        """USD per hour that the instance costs now: nothing more in a block, which was paid ahead."""
+        if vm.paid_ahead:
+            return 0.0
+        return self._market.price(pool_of(vm), self._timeline.now())
+
     def boot_seconds(self, vm: Vm) -> float:
         """How long this instance will take until its guest runs."""
         timings = self._scenario.timings(vm.provider)
@@ -66,7 +72,7 @@ class Lifecycle:
             return False
         vm.state = "running"
         vm.running_at = self._timeline.now()
-        price = self._market.price(pool_of(vm), vm.running_at)
+        price = self.price(vm)
         if price is not None:
             vm.charges.append(Charge(vm.running_at, price))
         self.note("running", vm)
@@ -133,7 +139,7 @@ class Lifecycle:
         """Bill at the prices now in force; who bid less loses the instance."""
         now = self._timeline.now()
         for vm in vms:
-            price = self._market.price(pool_of(vm), now)
+            price = self.price(vm)
             if price is None or not vm.charges or vm.charges[-1].end is not None:
                 continue
             if price != vm.charges[-1].price:
@@ -141,6 +147,10 @@ class Lifecycle:
                 vm.charges.append(Charge(now, price))
             if vm.capacity_type == "spot" and vm.max_price is not None and price > vm.max_price:
                 self.preempt(vm)
+
+    def clear(self, vm: Vm) -> None:
+        """The block that the instance sits in is over."""
+        self._reclaim(vm, "max_age")
 
     def note(self, what: str, vm: Vm, **facts: Any) -> None:
         """Book something that happened to an instance."""

@@ -9,6 +9,8 @@
       - {provider: gcp, region: us-central1, instance_type: a3-highgpu-8g, capacity_type: spot, price: 30.0}
     quotas:
       - {provider: azure, region: eastus, name: lowPriorityCores, limit: 96}
+    reservations:
+      - {provider: gcp, name: paid, zone: us-central1-a, instance_type: a3-highgpu-8g, count: 2}
     events:
       - {do: preempt, when: {provider: aws, capacity_type: spot, for: 30}}
       - {do: fault, at: 0, provider: aws, call: RunInstances, action: error, code: InternalError, times: 2}
@@ -26,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from sandbox.catalogue import PROVIDERS, catalogue
 from sandbox.faults import Action, Fault, FaultRule
+from sandbox.reservations import ReservationRule
 
 ProviderName = Literal["aws", "gcp", "azure"]
 CapacityName = Literal["on_demand", "spot"]
@@ -180,6 +183,13 @@ class SetQuota(_Event):
     limit: float = Field(ge=0)
 
 
+class SetReservation(_Event):
+    """Capacity is set aside, or a reservation's terms change; its times count from the event."""
+
+    do: Literal["reservation"]
+    reservation: ReservationRule
+
+
 class SetFault(_Event):
     """Calls of `provider` that match go wrong as `sandbox.faults.Fault` says.
 
@@ -231,7 +241,8 @@ class Restore(_Event):
 
 
 Event = Annotated[
-    Preempt | Kill | SetCapacity | SetPrice | SetQuota | SetFault | Restore, Field(discriminator="do")
+    Preempt | Kill | SetCapacity | SetPrice | SetQuota | SetReservation | SetFault | Restore,
+    Field(discriminator="do"),
 ]
 
 
@@ -261,6 +272,7 @@ class Scenario(_Strict):
     capacity: tuple[CapacityRule, ...] = ()
     prices: tuple[PriceRule, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
+    reservations: tuple[ReservationRule, ...] = ()
     spot_prices: SpotPrices | None = None
     interruptions: Interruptions = Interruptions()
     events: tuple[Event, ...] = ()

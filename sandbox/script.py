@@ -17,6 +17,7 @@ from sandbox.scenario import (
     SetCapacity,
     SetFault,
     SetPrice,
+    SetReservation,
     When,
     Where,
 )
@@ -87,6 +88,8 @@ class Script:
             world.set_capacity(CapacityRule(count=event.count, **event.where.model_dump()))
         elif isinstance(event, SetPrice):
             world.set_price(PriceRule(price=event.price, **event.where.model_dump()))
+        elif isinstance(event, SetReservation):
+            world.reserve(event.reservation)
         elif isinstance(event, SetFault):
             world.add_fault(event.rule())
         elif isinstance(event, Restore):

@@ -32,6 +32,7 @@ class Vm:
     region itself where no zone was asked for). visible_at: until then lists and reads may deny knowing it.
     poweroff: what becomes of it when its guest shuts down; eviction: what becomes of it when it is
     preempted (`stop` keeps it, state `stopped`, with its disks). keep: kinds of object that outlive it.
+    reservation: the name of the one that it sits in; paid_ahead: which was paid for, so it costs no more.
     notice_deadline: when the cloud takes it away; None while there is no notice. metadata_key: the secret
     path under which the metadata server knows it.
     """
@@ -55,6 +56,8 @@ class Vm:
     poweroff: Literal["terminate", "stop"] = "terminate"
     eviction: Literal["delete", "stop"] = "delete"
     keep: frozenset[str] = frozenset()
+    reservation: str | None = None
+    paid_ahead: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
     state: State = "pending"
     running_at: datetime | None = None

@@ -17,6 +17,7 @@ from sandbox.ledger import Ledger
 from sandbox.lifecycle import Lifecycle, Machines
 from sandbox.market import Market, Pool
 from sandbox.quotas import QuotaRow
+from sandbox.reservations import Reservation, ReservationRule, Reservations
 from sandbox.scenario import CapacityRule, Event, PriceRule, QuotaRule, Restore, Scenario, Timings
 from sandbox.script import Script
 from sandbox.timeline import Timeline
@@ -49,12 +50,15 @@ class World:
         self._identity = Identity(scenario.seed)
         self._ledger = Ledger()
         self._market = Market(scenario, clock.now())
-        self._admission = Admission(self._market, self._vms, self._timeline)
+        self._reservations = Reservations(self._vms)
+        self._admission = Admission(self._market, self._vms, self._reservations, self._timeline)
         self._lifecycle = Lifecycle(
             scenario, self._timeline, self._market, self._ledger, machines, self.chance
         )
         self._script = Script(self)
         self._script.add(scenario.events)
+        for rule in scenario.reservations:
+            self.reserve(rule)
         self._draw_prices_later()
 
     # Time
@@ -96,6 +100,8 @@ class World:
         user_data: str = "",
         public_ip: bool = False,
         max_price: float | None = None,
+        reservation: str | None = None,
+        matching: bool = False,
         max_run_seconds: float | None = None,
         poweroff: Literal["terminate", "stop"] = "terminate",
         eviction: Literal["delete", "stop"] = "delete",
@@ -105,7 +111,8 @@ class World:
     ) -> list[Vm]:
         """Make one instance per name, all or none; Refusal says why not.
 
-        zone: the catalogue's key. max_price: USD per hour that the caller pays for spot at most.
+        zone: the catalogue's key. max_price: USD per hour that the caller pays for spot at most. reservation:
+        whose slots to take, and no others. matching: without a name, the slots of open reservations first.
         max_run_seconds: the cloud ends it so long after it began to run. poweroff, eviction, keep: see Vm.
         objects: other id patterns for what comes with an instance, by kind, one or several
         (`{"nic": "{name}-nic0"}`; fields: name, ip, hex, short). Each instance gets its own copy of `tags`
@@ -115,7 +122,7 @@ class World:
             pool = Pool(provider, region, zone, instance_type, capacity_type)
             now = self.now()
             try:
-                self._admission.admit(pool, len(names), max_price)
+                slots = self._admission.admit(pool, len(names), max_price, reservation, matching)
             except Refusal as refusal:
                 facts = {key: value for key, value in refusal.facts.items() if key != "provider"}
                 self._ledger.note(now, "refused", provider, kind=refusal.kind, token=token, **facts)
@@ -142,9 +149,11 @@ class World:
                     poweroff=poweroff,
                     eviction=eviction,
                     keep=frozenset(keep),
+                    reservation=slot,
+                    paid_ahead=self._paid_ahead(provider, slot),
                     extra=dict(extra or {}),
                 )
-                for name in names
+                for name, slot in zip(names, slots, strict=True)
             ]
             for vm in made:
                 self._enter(vm, objects or {}, max_run_seconds)
@@ -229,6 +238,23 @@ class World:
         with self._lock:
             return self._admission.quotas(provider, region)
 
+    def reserve(self, rule: ReservationRule) -> Reservation:
+        """Set capacity aside, or change the terms of a reservation by its name."""
+        with self._lock:
+            made = self._reservations.put(rule, self.now())
+            facts = rule.model_dump(exclude_none=True)
+            self._ledger.note(self.now(), "reserved", facts.pop("provider"), **facts)
+            over = made.cleared_at or made.ends_at
+            if over is not None:
+                seconds = max(0.0, (over - self.now()).total_seconds())
+                self._timeline.after(seconds, lambda: self._end_reserved(made))
+            return made
+
+    def reservations(self, provider: str) -> list[tuple[Reservation, int]]:
+        """A cloud's reservations, ended ones included, each with how many instances sit in it."""
+        with self._lock:
+            return [(found, self._reservations.used(found)) for found in self._reservations.of(provider)]
+
     def set_capacity(self, rule: CapacityRule) -> None:
         """Change what pools can hold; instances that run stay."""
         with self._lock:
@@ -309,6 +335,20 @@ class World:
 
         self._timeline.after(self._lifecycle.boot_seconds(vm), run)
         self._script.moved(vm, "created")
+
+    def _paid_ahead(self, provider: str, name: str | None) -> bool:
+        found = self._reservations.get(provider, name) if name else None
+        return found is not None and found.kind == "block"
+
+    def _end_reserved(self, terms: Reservation) -> None:
+        """A block ends with what runs in it; what sat in a plain reservation goes on without it."""
+        if self._reservations.get(terms.provider, terms.name) != terms:
+            return
+        for vm in self._reservations.inside(terms):
+            if terms.kind == "block":
+                self._lifecycle.clear(vm)
+            else:
+                vm.reservation = None
 
     def _changed(self, what: str, facts: dict[str, Any]) -> None:
         self._ledger.note(self.now(), what, facts.pop("provider", "*"), **facts)
