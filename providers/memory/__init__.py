@@ -2,6 +2,8 @@
 
 from providers.memory.adapter import MemoryProvider
 from providers.memory.cloud import LaunchCall, MemoryCloud
+from providers.memory.limits import Limit
 from providers.memory.machines import Machine
+from providers.memory.reviews import Answer, Review
 
-__all__ = ["LaunchCall", "Machine", "MemoryCloud", "MemoryProvider"]
+__all__ = ["Answer", "LaunchCall", "Limit", "Machine", "MemoryCloud", "MemoryProvider", "Review"]

@@ -95,10 +95,14 @@ class MemoryProvider:
         return SignalListing((), (region,))
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
-        return QuotaRequestListing((), (region,))
+        with self._call("quota_requests"):
+            listed = self.cloud.reviews.listed(region, self._clock.now())
+            return QuotaRequestListing(tuple(listed), self._hidden("quota_requests", region))
 
     def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
-        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+        with self._call("request_quota"):
+            now = self._clock.now()
+            return self.cloud.reviews.file(increase, now).shown(now)
 
     def reservations(self, region: str) -> ReservationListing:
         return ReservationListing((), (region,))
@@ -151,6 +155,7 @@ class MemoryProvider:
     def _call(self, call: str, offer: Offer | None = None) -> Iterator[None]:
         """The cloud's lock, and the failure that was scripted for this call."""
         with self.cloud.lock:
+            self.cloud.reviews.apply(self._clock.now())
             fault = self.cloud.script.take(call, offer)
             if fault is not None and not fault.after_effect:
                 raise fault.error.with_traceback(None)

@@ -17,6 +17,8 @@ from providers.errors import ErrorKind, ProviderError
 from providers.memory.faults import Blindness, Fault, Script
 from providers.memory.machines import Machine
 from providers.memory.market import MemoryMarket
+from providers.memory.reviews import Answer, Review, Reviews
+from providers.quota_requests import QuotaIncrease
 from providers.vocabulary import EndReason, LaunchRequest, Offer, OfferKey, Scope
 
 
@@ -69,6 +71,7 @@ class MemoryCloud:
         self.enforces_max_age = enforces_max_age
         self.lock = threading.RLock()
         self.market = MemoryMarket()
+        self.reviews = Reviews(self.market.limit)
         self.script = Script()
         self.created: list[Machine] = []
         self.launches: list[LaunchCall] = []
@@ -146,6 +149,16 @@ class MemoryCloud:
                 machine.end(self.clock.now(), self._takes_to_end(), EndReason.USER)
             else:
                 machine.off_at, machine.end_reason = self.clock.now(), EndReason.USER
+
+    def answer_requests(self, answer: Answer, key: str | None = None) -> None:
+        """How requests for more quota that are filed from now on are answered; see Reviews.answer."""
+        with self.lock:
+            self.reviews.answer(answer, key)
+
+    def file_by_hand(self, key: str, region: str | None, limit: float) -> Review:
+        """Somebody asks for more of a quota in the vendor's console."""
+        with self.lock:
+            return self.reviews.file(QuotaIncrease(key, region, limit, "by hand"), self.clock.now())
 
     def made(self, token: str) -> list[Machine]:
         """Every instance that a token ever made, in any zone."""

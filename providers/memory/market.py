@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from providers.errors import ErrorKind, ProviderError
+from providers.memory.limits import Limit
 from providers.memory.machines import Machine
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
@@ -20,14 +21,11 @@ class _Shelf:
 
 
 class MemoryMarket:
-    """Capacity counts instances per offer, quotas count vCPUs per region, family and capacity type.
-
-    None is no limit in both.
-    """
+    """Capacity counts instances per offer; None is no limit. An offer draws on every limit that covers it."""
 
     def __init__(self) -> None:
         self._shelves: dict[OfferKey, _Shelf] = {}
-        self._quotas: dict[tuple[str, str, CapacityType], int | None] = {}
+        self._limits: dict[tuple[str | None, str], Limit] = {}
 
     def put(self, offer: Offer, capacity: int | None) -> None:
         """Sell an offer, or change its price and capacity; instances of it stay."""
@@ -42,24 +40,28 @@ class MemoryMarket:
         shelf.offer = replace(shelf.offer, price=price)
 
     def set_quota(self, region: str, family: str, capacity_type: CapacityType, vcpus: int | None) -> None:
-        self._quotas[region, family, capacity_type] = vcpus
+        """A limit in vCPUs of a family and capacity type in a region; None is no limit."""
+        scope = Scope(region=region, family=family, capacity_type=capacity_type)
+        name = f"{family} {capacity_type} vCPUs"
+        self.set_limit(Limit(f"{family}-{capacity_type}", name, region, QuotaUnit.VCPU, vcpus, (scope,)))
+
+    def set_limit(self, limit: Limit) -> None:
+        """Any limit: in another unit, over several families, or over all regions."""
+        there = self._limits.get((limit.region, limit.key))
+        if there is None:
+            self._limits[limit.region, limit.key] = limit
+        else:
+            there.limit = limit.limit
+
+    def limit(self, key: str, region: str | None) -> Limit | None:
+        return self._limits.get((region, key))
 
     def quotas(self, provider: str, account: str, region: str, now: datetime) -> list[Quota]:
-        """The limits that are set for a region, with what is in use."""
+        """The limits that are set for a region and for all of them, with what is in use."""
         return [
-            Quota(
-                key=f"{family}-{capacity_type}",
-                name=f"{family} {capacity_type} vCPUs",
-                region=region,
-                unit=QuotaUnit.VCPU,
-                limit=limit,
-                usage=self._used(region, family, capacity_type, now),
-                gates=(Scope(provider, account, region, family=family, capacity_type=capacity_type),),
-                read_at=now,
-                adjustable=True,
-            )
-            for (where, family, capacity_type), limit in self._quotas.items()
-            if where == region and limit is not None
+            limit.shown(provider, account, self._used(limit, now), now)
+            for limit in self._limits.values()
+            if limit.region in (region, None) and limit.limit is not None
         ]
 
     def get(self, key: OfferKey) -> Offer | None:
@@ -96,33 +98,20 @@ class MemoryMarket:
         return self._over_quota(shelf.offer, nodes, now) or self._out_of_stock(shelf, nodes, now)
 
     def _over_quota(self, offer: Offer, nodes: int, now: datetime) -> ProviderError | None:
-        key, family = offer.key, offer.type.family
-        limit = self._quotas.get((key.region, family, key.capacity_type))
-        if limit is None:
-            return None
-        used = self._used(key.region, family, key.capacity_type, now)
-        asked = nodes * offer.type.vcpus
-        if used + asked <= limit:
-            return None
-        return ProviderError(
-            ErrorKind.QUOTA,
-            f"{asked} more vCPUs with {used} of {limit} in use ({family}, {key.capacity_type}, {key.region})",
-            code="QuotaExceeded",
-            scope=Scope(
-                provider=key.provider,
-                account=key.account,
-                region=key.region,
-                family=family,
-                capacity_type=key.capacity_type,
-            ),
-        )
+        for limit in self._limits.values():
+            if limit.limit is None or not limit.covers(offer):
+                continue
+            used, asked = self._used(limit, now), limit.drawn(offer, nodes)
+            if used + asked > limit.limit:
+                return _over(limit, offer, used, asked)
+        return None
 
-    def _used(self, region: str, family: str, capacity_type: CapacityType, now: datetime) -> int:
-        """vCPUs in use of a family."""
+    def _used(self, limit: Limit, now: datetime) -> float:
+        """What is in use of a limit, in its unit."""
         return sum(
-            self.in_use(key, now) * shelf.offer.type.vcpus
+            limit.drawn(shelf.offer, self.in_use(key, now))
             for key, shelf in self._shelves.items()
-            if (key.region, shelf.offer.type.family, key.capacity_type) == (region, family, capacity_type)
+            if limit.covers(shelf.offer)
         )
 
     def _out_of_stock(self, shelf: _Shelf, nodes: int, now: datetime) -> ProviderError | None:
@@ -135,6 +124,17 @@ class MemoryMarket:
             code="InsufficientCapacity",
             scope=_exactly(key),
         )
+
+
+def _over(limit: Limit, offer: Offer, used: float, asked: float) -> ProviderError:
+    key = offer.key
+    gate = next(scope for scope in limit.gates if scope.covers(offer))
+    return ProviderError(
+        ErrorKind.QUOTA,
+        f"{asked:g} more {limit.unit} with {used:g} of {limit.limit:g} in use ({limit.name}, {key.region})",
+        code="QuotaExceeded",
+        scope=replace(gate, provider=key.provider, account=key.account, region=limit.region),
+    )
 
 
 def _exactly(key: OfferKey) -> Scope:
