@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 from clock import Clock
@@ -89,10 +90,21 @@ class MemoryProvider:
             return QuotaListing(tuple(quotas), self._hidden("quotas", region))
 
     def built_in_offers(self, region: str) -> OfferListing:
-        return OfferListing((), (region,))
+        with self.cloud.lock:
+            mine = [
+                o for o in self.cloud.built_in if (o.key.account, o.key.region) == (self._account, region)
+            ]
+        return OfferListing(tuple(replace(offer, price_source="snapshot") for offer in mine))
 
     def spot_signals(self, region: str) -> SignalListing:
-        return SignalListing((), (region,))
+        with self._call("spot_signals"):
+            now = self._clock.now()
+            said = [
+                replace(signal, read_at=now)
+                for (account, where, *_), signal in self.cloud.signals.items()
+                if (account, where) == (self._account, region)
+            ]
+            return SignalListing(tuple(said), self._hidden("spot_signals", region))
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
         with self._call("quota_requests"):
@@ -105,7 +117,12 @@ class MemoryProvider:
             return self.cloud.reviews.file(increase, now).shown(now)
 
     def reservations(self, region: str) -> ReservationListing:
-        return ReservationListing((), (region,))
+        with self._call("reservations"):
+            hidden = self._hidden("reservations", region)
+            shown = self.cloud.market.reservations.shown(self._account, region, self._clock.now())
+            return ReservationListing(
+                tuple(one for one in shown if not _is_hidden(one.zone, region, hidden)), hidden
+            )
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         with self._call("prepare", self._offer(request)):

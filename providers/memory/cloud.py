@@ -19,6 +19,8 @@ from providers.memory.machines import Machine
 from providers.memory.market import MemoryMarket
 from providers.memory.reviews import Answer, Review, Reviews
 from providers.quota_requests import QuotaIncrease
+from providers.reservations import Reservation
+from providers.signals import SpotSignal
 from providers.vocabulary import EndReason, LaunchRequest, Offer, OfferKey, Scope
 
 
@@ -76,6 +78,8 @@ class MemoryCloud:
         self.created: list[Machine] = []
         self.launches: list[LaunchCall] = []
         self.promises: dict[str, Promise] = {}
+        self.signals: dict[tuple[str, str, str | None, str, str], SpotSignal] = {}
+        self.built_in: list[Offer] = []
         self._machines: dict[str, Machine] = {}
         self._by_token: dict[str, list[Machine]] = {}
         self._shown: dict[str, Machine] = {}
@@ -87,6 +91,27 @@ class MemoryCloud:
         with self.lock:
             self.market.put(offer, capacity)
         return offer
+
+    def reserve(self, provider: str, account: str, reservation: Reservation) -> OfferKey:
+        """Reserve instances for an account, or change what is reserved; the key of a launch into it."""
+        with self.lock:
+            return self.market.reservations.put(provider, account, reservation)
+
+    def drop_reservation(self, key: OfferKey) -> None:
+        """The reservation is shown no more."""
+        with self.lock:
+            self.market.reservations.drop(key)
+
+    def signal(self, account: str, signal: SpotSignal) -> None:
+        """What the vendor says of spot capacity from now on; a later word on the same replaces it."""
+        with self.lock:
+            said = (signal.region, signal.zone, signal.instance_type, signal.source)
+            self.signals[account, *said] = signal
+
+    def build_in(self, offer: Offer) -> None:
+        """An offer that ships with the adapter, whether or not it is for sale."""
+        with self.lock:
+            self.built_in.append(offer)
 
     def set_capacity(self, key: OfferKey, capacity: int | None) -> None:
         """How many instances of an offer may exist at a time; those that do exist stay."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from providers.errors import ErrorKind, ProviderError
 from providers.memory.limits import Limit
 from providers.memory.machines import Machine
+from providers.memory.reserved import MemoryReservations
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
 
@@ -24,6 +25,7 @@ class MemoryMarket:
     """Capacity counts instances per offer; None is no limit. An offer draws on every limit that covers it."""
 
     def __init__(self) -> None:
+        self.reservations = MemoryReservations()
         self._shelves: dict[OfferKey, _Shelf] = {}
         self._limits: dict[tuple[str | None, str], Limit] = {}
 
@@ -65,6 +67,8 @@ class MemoryMarket:
         ]
 
     def get(self, key: OfferKey) -> Offer | None:
+        if key.reservation is not None:
+            return self.reservations.offer(key)
         shelf = self._shelves.get(key)
         return shelf.offer if shelf else None
 
@@ -86,12 +90,17 @@ class MemoryMarket:
         return len(shelf.machines)
 
     def occupy(self, key: OfferKey, machines: Iterable[Machine]) -> None:
+        if key.reservation is not None:
+            self.reservations.occupy(key, machines)
+            return
         self._shelves[key].machines.extend(machines)
 
     def refusal(self, key: OfferKey, nodes: int, now: datetime) -> ProviderError | None:
         """Why so many more instances of an offer cannot be had now; None if they can. Raises ProviderError
         (unsupported) for what is not sold at all.
         """
+        if key.reservation is not None:
+            return self.reservations.refusal(key, nodes, now)
         shelf = self._shelves.get(key)
         if shelf is None:
             raise _not_sold(key)

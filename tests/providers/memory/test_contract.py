@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from providers.errors import ErrorKind, ProviderError
 from providers.memory import MemoryCloud, MemoryProvider
+from providers.reservations import Reservation, ReservationKind, ReservationState
 from providers.vocabulary import (
     Accelerator,
     CapacityType,
@@ -17,6 +19,7 @@ from providers.vocabulary import (
 )
 from tests.clocks import FakeClock
 from tests.providers.contract import ProviderContract
+from tests.providers.reservation_contract import ReservationContract
 
 REGION = "north"
 GPU = InstanceType("gpu-8", "GPU", 8, 64.0, Accelerator("L4", 1, 24))
@@ -31,6 +34,7 @@ class MemoryBench:
         self.clock = FakeClock()
         self.cloud = MemoryCloud(self.clock, verdict_seconds=verdict_seconds)
         self.provider = MemoryProvider("lab", [REGION], self.clock, self.cloud)
+        self._reserved = 0
         for zone in ("north-a", "north-b"):
             for capacity_type, price in ((CapacityType.ON_DEMAND, 1.0), (CapacityType.SPOT, 0.3)):
                 key = OfferKey("memory", "lab", REGION, zone, GPU.name, capacity_type)
@@ -74,6 +78,26 @@ class MemoryBench:
     def unknown_id(self) -> str:
         return "m-99999999"
 
+    def reserve(self, slots: int) -> str:
+        self._reserved += 1
+        made = Reservation(
+            f"cr-{self._reserved}",
+            ReservationKind.CAPACITY_RESERVATION,
+            REGION,
+            "north-a",
+            GPU,
+            ReservationState.ACTIVE,
+            total=slots,
+            used=0,
+        )
+        self.cloud.reserve("memory", "lab", made)
+        return made.id
+
+    def end_reservation(self, reservation: str) -> None:
+        shown = self.provider.reservations(REGION).reservations
+        (found,) = [one for one in shown if one.id == reservation]
+        self.cloud.reserve("memory", "lab", replace(found, used=0, state=ReservationState.ENDED))
+
     def live(self) -> Mapping[str, int]:
         return {"instance": len(self.cloud.live())}
 
@@ -83,5 +107,5 @@ def bench(request: pytest.FixtureRequest) -> MemoryBench:
     return MemoryBench(request.param)
 
 
-class TestMemory(ProviderContract):
+class TestMemory(ReservationContract, ProviderContract):
     """The whole contract."""
