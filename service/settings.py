@@ -88,8 +88,10 @@ class Route(Part):
 class Settings(Part):
     """All settings. Durations in seconds; relative paths are relative to `data_dir`.
 
-    stores: options of the stores that jobs may name in `checkpoint.to`, by URL prefix; the longest that fits
-    is taken. An option's value is written as it is, or as `env:NAME` or `file:PATH`, where it is read.
+    stores: options of the stores that jobs may name in `checkpoint.to`, and of that behind `checkpoint_url`,
+    by URL prefix; the longest that fits is taken. An option's value is written as it is, or as `env:NAME` or
+    `file:PATH`, where it is read. Instances are handed these options, so none of them may be good for
+    `storage_url`, where every project's files and logs are.
     """
 
     data_dir: str = Field(default="./.corral", pattern=r"^[^\x00]+$")
@@ -98,6 +100,7 @@ class Settings(Part):
     )
     storage_url: str | None = Field(default=None, pattern=r"^((s3|gs|az)://|file:///)[^\x00]+$")
     storage_options: dict[str, str] = Field(default_factory=dict)
+    checkpoint_url: str | None = Field(default=None, pattern=r"^((s3|gs|az)://|file:///)[^\x00]+$")
     stores: dict[str, dict[str, str]] = Field(default_factory=dict)
     deployment_id: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{2,38}[a-z0-9]$")
     public_url: Url | None = None
@@ -131,6 +134,16 @@ class Settings(Part):
         twice = {f"{provider}/{name}" for provider, name in names if names.count((provider, name)) > 1}
         if twice:
             raise ValueError(f"accounts: {', '.join(sorted(twice))} is listed more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _own_store_stays_ours(self) -> Self:
+        own = self.storage_url
+        handed_out = [("stores", url) for url in self.stores]
+        handed_out += [("checkpoint_url", self.checkpoint_url)] if self.checkpoint_url else []
+        for setting, url in handed_out:
+            if own and (is_below(url, own) or is_below(own, url)):
+                raise ValueError(f"{setting}: {url} overlaps storage_url, which instances must not reach")
         return self
 
     @model_validator(mode="after")
@@ -172,3 +185,8 @@ class Settings(Part):
             if real:
                 raise ValueError(f"clock: account {real[0]} is a real cloud; only the factor 1 is allowed")
         return self
+
+
+def is_below(url: str, prefix: str) -> bool:
+    """True if a store's URL is the prefix or lies below it."""
+    return (url.rstrip("/") + "/").startswith(prefix.rstrip("/") + "/")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from providers.config import is_loopback
 from service.jobs.spec import Checkpoint
 from service.references import resolved
-from service.settings import Settings
+from service.settings import Settings, is_below
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Backend
@@ -85,30 +85,28 @@ def storage_url(settings: Settings) -> str:
     return settings.storage_url or f"file://{Path(settings.data_dir).resolve() / 'store'}"
 
 
+def checkpoint_url(settings: Settings) -> str:
+    """Where `checkpoint.to: storage` goes; by default the folder `checkpoints` in `data_dir`."""
+    return settings.checkpoint_url or f"file://{Path(settings.data_dir).resolve() / 'checkpoints'}"
+
+
 def job_store(
     settings: Settings, spec_checkpoint: Checkpoint, environment: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
     """The store that a job's checkpoints go to, as an agent is handed it: `{"url", "options"}`.
 
-    `storage` is the service's own. Options of others come from `stores` in the settings, by the longest
-    prefix that fits; with none the instance's own role is all there is.
+    Options come from `stores` in the settings, by the longest prefix that fits; with none the instance's own
+    role is all there is. Those of the service's own store are never among them: the code of a job sees what
+    its agent is handed.
     """
-    if spec_checkpoint.to == STORAGE:
-        return {
-            "url": storage_url(settings),
-            "options": resolved(settings.storage_options, environment),
-        }
-    options = store_options(settings, spec_checkpoint.to)
-    return {"url": spec_checkpoint.to, "options": resolved(options or {}, environment)}
+    url = checkpoint_url(settings) if spec_checkpoint.to == STORAGE else spec_checkpoint.to
+    return {"url": url, "options": resolved(store_options(settings, url) or {}, environment)}
 
 
 def store_options(settings: Settings, url: str) -> dict[str, str] | None:
     """The options that the settings hold for a store's URL; None if they do not know it."""
-    known = dict(settings.stores)
-    if settings.storage_url:
-        known.setdefault(settings.storage_url, settings.storage_options)
-    fitting = [prefix for prefix in known if (url.rstrip("/") + "/").startswith(prefix.rstrip("/") + "/")]
-    return known[max(fitting, key=len)] if fitting else None
+    fitting = [prefix for prefix in settings.stores if is_below(url, prefix)]
+    return settings.stores[max(fitting, key=len)] if fitting else None
 
 
 def _plain_loopback(options: Mapping[str, str]) -> bool:

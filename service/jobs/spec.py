@@ -74,7 +74,7 @@ class Checkpoint(Part):
             return value
         if not re.fullmatch(r"((s3|gs|az)://|file:///)\S+", value):
             raise ValueError(
-                "allowed: storage (the service's own store), s3://…, gs://…, az://… or file:///…"
+                "allowed: storage (the service's store for checkpoints), s3://…, gs://…, az://… or file:///…"
             )
         if re.search(r"://[^/]*@|[?#]", value):
             raise ValueError("names a bucket or folder only; credentials and options belong in the settings")

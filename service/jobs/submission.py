@@ -20,9 +20,9 @@ from service.jobs.repository import Row, by_key, insert_job
 from service.jobs.shown import SECRET_NAME, gpu_text
 from service.jobs.spec import Checkpoint, JobSpec
 from service.projects.model import Project, Secret
-from service.settings import Settings
+from service.settings import Settings, is_below
 from service.states import JobState
-from service.storage import STORAGE, storage_url, store_options
+from service.storage import STORAGE, checkpoint_url, store_options
 
 MAX_KEY = 128
 
@@ -136,14 +136,18 @@ def _beyond_settings(settings: Settings, spec: JobSpec) -> Iterator[FieldError]:
 
 
 def _store_out_of_reach(settings: Settings, checkpoint: Checkpoint) -> Iterator[FieldError]:
-    """A folder of this machine can be reached only by the instances of local clouds."""
+    """The service's own store is not a job's, and only instances of local clouds reach a folder of ours."""
+    own = settings.storage_url
+    if own is not None and is_below(checkpoint.to, own):
+        yield FieldError("checkpoint.to", "is the service's own store", ("storage",))
+        return
     if all(account.endpoint is not None for account in settings.accounts):
         return
     allowed = ("s3://…", "gs://…", "az://…")
     if checkpoint.to.startswith("file://"):
         yield FieldError("checkpoint.to", "is a folder, which instances in a cloud cannot reach", allowed)
-    elif checkpoint.to == STORAGE and storage_url(settings).startswith("file://"):
-        problem = "is the service's own folder, which instances in a cloud cannot reach; set storage_url"
+    elif checkpoint.to == STORAGE and checkpoint_url(settings).startswith("file://"):
+        problem = "is a folder of the service, which instances in a cloud cannot reach; set checkpoint_url"
         yield FieldError("checkpoint.to", problem, allowed)
 
 

@@ -283,8 +283,10 @@ def test_a_store_gets_the_options_of_the_longest_prefix_and_secrets_by_reference
     (tmp_path / "key").write_text("from-a-file\n")
     settings = Settings(
         storage_url="s3://ours/corral",
-        storage_options={"region": "eu-west-1", "secret_access_key": "env:STORE_KEY"},
+        storage_options={"secret_access_key": "never handed out"},
+        checkpoint_url="s3://checkpoints/corral",
         stores={
+            "s3://checkpoints": {"region": "eu-west-1", "secret_access_key": "env:STORE_KEY"},
             "s3://team": {"region": "us-east-1"},
             "s3://team/vision": {"secret_access_key": f"file:{tmp_path / 'key'}"},
         },
@@ -295,13 +297,24 @@ def test_a_store_gets_the_options_of_the_longest_prefix_and_secrets_by_reference
         return job_store(settings, Checkpoint(path="/c", to=to), environment)
 
     assert store("storage") == {
-        "url": "s3://ours/corral",
+        "url": "s3://checkpoints/corral",
         "options": {"region": "eu-west-1", "secret_access_key": "from-the-environment"},
     }
     assert store("s3://team/nlp")["options"] == {"region": "us-east-1"}
     assert store("s3://team/vision/x")["options"] == {"secret_access_key": "from-a-file"}
     assert store("s3://teammates/x") == {"url": "s3://teammates/x", "options": {}}
     assert store_options(settings, "s3://teammates/x") is None
+    assert store("s3://ours/corral/logs")["options"] == {}
+
+
+@pytest.mark.parametrize("url", ["s3://ours", "s3://ours/corral", "s3://ours/corral/checkpoints/"])
+@pytest.mark.parametrize("setting", ["stores", "checkpoint_url"])
+def test_SEC_what_instances_are_handed_is_never_good_for_the_services_own_store(
+    setting: str, url: str
+) -> None:
+    given: dict[str, Any] = {"stores": {url: {}}} if setting == "stores" else {"checkpoint_url": url}
+    with pytest.raises(ValueError, match=f"{setting}: {url} overlaps storage_url"):
+        Settings(storage_url="s3://ours/corral", **given)
 
 
 def test_reading_settings_logs_nothing(file: Path, caplog: pytest.LogCaptureFixture) -> None:
