@@ -24,13 +24,12 @@ import psutil
 READY_LIMIT, RSS_LIMIT, CPU_LIMIT = 1.5, 100.0, 0.5  # seconds, MB, percent of a core
 HEAVY = ("alembic", "cryptography", "psycopg", "httpx", "rich", "boto3", "google.cloud", "azure", "obstore")
 _SERVE = """
-import os, sys
-from service.configuration import Configuration
-from service.serve import serve
+import sys
+from service.cli.daemon import run_service
 def ready(address):
     loaded = [name for name in {heavy!r} if name in sys.modules]
     print(address, ",".join(loaded), flush=True)
-serve(Configuration(None, os.environ), on_ready=ready)
+run_service(None, {{}}, ready)
 """
 
 
