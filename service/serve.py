@@ -200,7 +200,11 @@ class _Process:
         providers = _providers(settings, self.ctx.clock, self.ctx.providers, self.ctx.settings)
         self.pools.resize(_sizes(settings))
         set_level(settings.log_level)
+        before = self.ctx.providers
         self.ctx.providers, self.ctx.settings = providers, settings
+        for adapter in before.values():
+            if adapter not in providers.values():
+                adapter.close()
 
 
 def _providers(

@@ -23,6 +23,7 @@ from service.instances.model import AgentState, Instance
 from service.instances.sweep import ORPHAN
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
+from service.metrics import observe_boot
 from service.states import AttemptState, InstanceState
 from service.transitions import move_instance
 
@@ -115,7 +116,7 @@ def _unknown(session: Session, ctx: Context, said: Hello) -> dict[str, Any]:
     if orphan is not None:
         orphan.agent_seen_at = ctx.now()
         session.add(orphan)
-        session.commit()
+        session.commit()  # that it speaks must be remembered, though the answer is a refusal
     raise _not_yet("this attempt is not known here")
 
 
@@ -147,6 +148,8 @@ def _admit(
     instance.agent_seen_at, instance.reachable = now, True
     session.add(instance)
     if not rebooted:
+        booted = now - (attempt.accepted_at or now)
+        observe_boot(session, attempt.provider, booted.total_seconds())
         message = f"rank {instance.node}: the agent on {instance.provider_id} says hello"
         record(session, "agent_hello", "instance", instance.id, message, at=now, job_id=attempt.job_id)
     wake_attempt(session, attempt, now)

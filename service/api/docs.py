@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from service.api.problems import not_found
 
@@ -46,6 +46,12 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
 )
+
+
+@router.get("/")
+async def root() -> Response:
+    """Who types the address alone is shown what there is."""
+    return RedirectResponse("docs")
 
 
 @router.get("/docs")

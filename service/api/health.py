@@ -14,7 +14,7 @@ from sqlmodel import Session
 from starlette.responses import Response
 
 from service.api.authentication import CurrentCaller
-from service.api.metrics import counted
+from service.api.metrics import counted, loop_age
 from service.api.paging import json_response
 from service.api.problems import Problem
 from service.api.state import Api, CurrentApi
@@ -67,7 +67,7 @@ async def metrics(api: CurrentApi, caller: CurrentCaller) -> Response:
 
 async def metrics_response(api: Api) -> Response:
     """The metrics in the exposition format."""
-    families = await api.read(counted)
+    families = [*await api.read(counted), loop_age(api.loops.status(), api.ctx.now())]
     return Response(api.metrics.text(families), headers={"content-type": CONTENT_TYPE_LATEST})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -70,3 +72,14 @@ def counted(session: Session) -> list[Metric]:
     for poll, failures in connection.execute(select(col(Poll.id), col(Poll.failures))):
         failing.add_metric([poll], failures)
     return [*families, offers, failing]
+
+
+def loop_age(status: Mapping[str, Mapping[str, Any]], now: datetime) -> Metric:
+    """Seconds since each loop last ran well; one that never did is missing."""
+    family = GaugeMetricFamily(
+        "corral_loop_age_seconds", "Seconds since each loop last ran well.", labels=["loop"]
+    )
+    for name, known in status.items():
+        if known["last_run"] is not None:
+            family.add_metric([name], (now - known["last_run"]).total_seconds())
+    return family

@@ -15,6 +15,7 @@ PUBLIC = frozenset(
     {
         "GET /healthz",
         "GET /readyz",
+        "GET /",
         "GET /docs",
         "GET /docs/assets/{name}",
         "GET /openapi.json",
@@ -40,6 +41,7 @@ REQUIRED: Mapping[str, Role] = {
     "GET /v1/instances": Role.VIEWER,
     "POST /v1/instances/{instance_id}:adopt": Role.ADMIN,
     "POST /v1/instances/{instance_id}:end": Role.ADMIN,
+    "POST /v1/deployment:confirm-sweep": Role.ADMIN,
     "GET /v1/offers": Role.VIEWER,
     "GET /v1/quotas": Role.VIEWER,
     "PUT /v1/blobs/{sha256}": Role.MEMBER,

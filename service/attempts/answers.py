@@ -20,6 +20,7 @@ from service.jobs.model import Job
 from service.market.blocks import block_failure, lift_proved_wrong
 from service.market.model import OfferRow
 from service.market.offers import offer_id, to_offer
+from service.metrics import count_launch
 from service.states import AttemptState, InstanceState
 from service.transitions import move_attempt, move_instance
 
@@ -30,6 +31,7 @@ LOOK_AGAIN = timedelta(seconds=5)
 def accept(session: Session, attempt: Attempt, *, ctx: Context, launched: Launched) -> None:
     """The cloud has it: keep the ids, in rank order. One that is no longer wanted is let go at once."""
     now = ctx.now()
+    count_launch(session, attempt.provider, attempt.capacity_type, "accepted")
     instances = instances_of(session, attempt.id)
     for instance, made in _matched(instances, launched):
         instance.provider_id = made.provider_id
@@ -68,6 +70,7 @@ def accept(session: Session, attempt: Attempt, *, ctx: Context, launched: Launch
 def refuse(session: Session, attempt: Attempt, *, ctx: Context, error: ProviderError) -> None:
     """The cloud made nothing of it: avoid what the error speaks of, and let the job try elsewhere."""
     now = ctx.now()
+    count_launch(session, attempt.provider, attempt.capacity_type, error.kind)
     attempt.error_kind, attempt.error_code = error.kind, error.code[:128]
     release(attempt, None)
     if not error.ended:  # else some of it may be left: the reaper looks for it by its token

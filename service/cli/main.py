@@ -65,7 +65,7 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "config": ("Look at the settings.", {"check": accounts.config_check, "show": accounts.config_show}),
     "instance": (
         "Orphans: instances that bear our tag and belong to no job.",
-        {"end": orphans.end, "adopt": orphans.adopt},
+        {"end": orphans.end, "adopt": orphans.adopt, "confirm-sweep": orphans.confirm_sweep},
     ),
     "project": ("Projects.", {"ls": projects.ls, "create": projects.create}),
     "quota": ("Limits of the accounts.", {"ls": quotas.ls}),

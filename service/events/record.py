@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from service.events.model import Event
+from service.metrics import count_event
 
 
 def record(
@@ -24,6 +25,7 @@ def record(
     **data: Any,
 ) -> None:
     """Add one event. `message` is a sentence for people; `data` holds the same as JSON values."""
+    count_event(session, kind)
     session.add(
         Event(
             at=at,

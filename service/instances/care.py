@@ -10,6 +10,7 @@ from service.api.problems import Problem, not_found
 from service.events.record import record
 from service.instances.model import Instance
 from service.instances.sweep import ADOPTED, ORPHAN
+from service.projects.model import Deployment
 from service.states import InstanceState
 from service.transitions import move_instance
 
@@ -34,6 +35,18 @@ def adopt_orphan(session: Session, instance_id: str, *, by: str, now: datetime) 
     message = f"{instance.provider_id} is left alone from now on"
     record(session, "orphan_adopted", "instance", instance.id, message, at=now, by=by)
     return instance
+
+
+def confirm_sweep(session: Session, deployment_id: str, *, by: str, now: datetime) -> bool:
+    """Turn the orphan sweep on again, after a restored backup or a changed deployment id; False if it is."""
+    row = session.exec(select(Deployment).where(Deployment.id == deployment_id).with_for_update()).one()
+    if row.sweep_confirmed:
+        return False
+    row.sweep_confirmed = True
+    session.add(row)
+    message = "the orphan sweep is on: what bears this deployment's tag and is in no row will be ended"
+    record(session, "sweep_confirmed", "deployment", row.id, message, at=now, by=by)
+    return True
 
 
 def _orphan(session: Session, instance_id: str) -> Instance:

@@ -15,7 +15,7 @@ from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, page
 from service.api.problems import invalid
 from service.api.state import CurrentApi
 from service.attempts.model import Attempt, AttemptInstance
-from service.instances.care import adopt_orphan, end_orphan
+from service.instances.care import adopt_orphan, confirm_sweep, end_orphan
 from service.instances.model import Instance
 from service.jobs.model import Job
 from service.jobs.repository import find_job
@@ -142,6 +142,18 @@ async def end(api: CurrentApi, caller: CurrentCaller, instance_id: str) -> dict[
 async def adopt(api: CurrentApi, caller: CurrentCaller, instance_id: str) -> dict[str, Any]:
     """Leave an instance alone that bears our tag and belongs to no job. Needs an admin of all projects."""
     return await _decide(api, caller, instance_id, adopt_orphan)
+
+
+@router.post("/deployment:confirm-sweep", summary="Turn the orphan sweep on again")
+async def confirm(api: CurrentApi, caller: CurrentCaller) -> dict[str, Any]:
+    """After a restored backup or a changed deployment id. Needs an admin of all projects."""
+    global_only(caller, Role.ADMIN)
+    ctx = api.ctx
+    changed = await api.write(
+        lambda session: confirm_sweep(session, ctx.deployment_id, by=caller.token_id, now=ctx.now())
+    )
+    ctx.wake("watcher")
+    return {"deployment": ctx.deployment_id, "sweep": "on", "changed": changed}
 
 
 async def _decide(

@@ -9,11 +9,13 @@ from typing import Any
 
 from sqlmodel import Session
 
-from policies.model import Candidate, Job
+from policies.model import Candidate, Job, Reason
 from service.jobs.scheduler import policy_for
 from service.market.snapshot import snapshot
 from service.projects.model import Project
 from service.settings import Settings
+
+_UNFIT = frozenset({Reason.WRONG_GPU, Reason.TOO_SMALL})
 
 SHOWN = 50
 """How many of the offers that are passed over are listed one by one; all are counted."""
@@ -37,6 +39,18 @@ def ranked(found: Sequence[Candidate], nodes: int) -> list[dict[str, Any]]:
 def passed_over(found: Sequence[Candidate], nodes: int, limit: int = SHOWN) -> list[dict[str, Any]]:
     """The others, nearest to usable first, at most `limit`."""
     return [_shown(candidate, nodes) for candidate in found if candidate.reason is not None][:limit]
+
+
+def misfit(found: Sequence[Candidate]) -> str | None:
+    """A warning where nothing that any account sells is large enough; None otherwise."""
+    if any(candidate.reason not in _UNFIT for candidate in found):
+        return None
+    if not found:
+        return "no offer is known yet: no account was read"
+    kinds = {one.offer.type.accelerator for one in found if one.reason is Reason.TOO_SMALL}
+    largest = max((kind.count for kind in kinds if kind is not None), default=0)
+    hint = f"; the largest of that kind has {largest} GPUs: ask for more nodes" if largest else ""
+    return f"no account sells an instance like this{hint}; the job would wait until one does"
 
 
 def counts(found: Sequence[Candidate]) -> dict[str, int]:

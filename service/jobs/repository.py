@@ -17,6 +17,7 @@ from service.attempts.cost import Span, cost_micros
 from service.attempts.model import Attempt, Charge
 from service.events.model import Event
 from service.jobs.model import Job
+from service.metrics import count_event
 from service.money import from_micros
 from service.projects.tokens import Caller
 from service.states import AttemptState, JobState
@@ -93,6 +94,7 @@ def insert_job(session: Session, values: Row, event: Row) -> None:
     connection = session.connection()
     connection.execute(_INSERT_JOB, dict(values))
     connection.execute(_INSERT_EVENT, dict(event))
+    count_event(session, event["kind"])
 
 
 def by_key(session: Session, project_id: str, key: str) -> dict[str, Any] | None:

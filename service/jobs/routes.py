@@ -124,6 +124,7 @@ async def plan_job(
         )
         found = market.candidates(session, api.ctx.settings, row, view(spec, "plan", now, now), now)
         offers = market.ranked(found, spec.resources.nodes)
+        misfit = [text] if (text := market.misfit(found)) else []
         return {
             "project": owner.name,
             "spec": spec.model_dump(mode="json", by_alias=True),
@@ -132,7 +133,7 @@ async def plan_job(
             "total_offers": len(offers),
             "passed_over": market.passed_over(found, spec.resources.nodes),
             "counts": market.counts(found),
-            "warnings": [*draft.warnings, *warnings(api.ctx.settings, spec)],
+            "warnings": [*draft.warnings, *warnings(api.ctx.settings, spec), *misfit],
         }
 
     return json_response(await api.read(plan))

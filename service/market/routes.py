@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from sqlalchemy import func, select, tuple_
-from sqlmodel import Session
+from sqlalchemy import func, tuple_
+from sqlmodel import Session, select
 from starlette.responses import Response
 
 from policies.model import Block
@@ -42,26 +42,25 @@ async def offers(
     before = tuple(decode_cursor(cursor, (int, str))) if cursor else None
     now = api.ctx.now()
     price = func.coalesce(_TABLE.c.price_micros, _UNPRICED)
-    statement = select(_TABLE.c.id, price).order_by(price, _TABLE.c.id)
+    statement = select(OfferRow).order_by(price, _TABLE.c.id)
     for condition in _conditions(gpu, provider, region, capacity_type):
         statement = statement.where(condition)
     if before is not None:
         statement = statement.where(tuple_(price, _TABLE.c.id) > before)
 
     def find(session: Session) -> tuple[list[dict[str, Any]], str | None]:
-        keys = session.connection().execute(statement.limit(limit + 1)).all()
-        rows = {row.id: row for row in (session.get(OfferRow, key[0]) for key in keys[:limit]) if row}
-        listed = [to_offer(rows[key[0]]) for key in keys[:limit] if key[0] in rows]
-        market = snapshot(session, now, listed)
-        items = [
-            _shown(rows[key[0]], market.block_of(to_offer(rows[key[0]]), now))
-            for key in keys[:limit]
-            if key[0] in rows
-        ]
-        more = encode_cursor(int(keys[limit - 1][1]), keys[limit - 1][0]) if len(keys) > limit else None
+        found = session.exec(statement.limit(limit + 1)).all()
+        listed = [(row, to_offer(row)) for row in found[:limit]]
+        market = snapshot(session, now, [offer for _, offer in listed])
+        items = [_shown(row, market.block_of(offer, now)) for row, offer in listed]
+        more = encode_cursor(_order(found[limit - 1]), found[limit - 1].id) if len(found) > limit else None
         return items, more
 
     return page(*await api.read(find))
+
+
+def _order(row: OfferRow) -> int:
+    return _UNPRICED if row.price_micros is None else row.price_micros
 
 
 def _conditions(

@@ -112,6 +112,12 @@ def test_metrics_label_routes_by_their_template_and_count_states(service: Servic
     assert samples[(counted, ("method", "POST"), ("route", "/v1/jobs"), ("status", "201"))] == 1
     assert samples[("corral_jobs", ("state", "queued"))] == 1
     assert not [key for key in samples if "nowhere" in str(key)]
+    assert samples[("corral_events_total", ("kind", "job_submitted"))] >= 1
+
+
+def test_the_address_alone_leads_to_the_description(service: Service) -> None:
+    answer = service.get("/", token="", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "docs")
 
 
 def test_metrics_need_a_token_that_is_good_for_all_projects(service: Service) -> None:
@@ -128,7 +134,7 @@ def test_the_description_has_every_route_and_each_says_how_it_fails(service: Ser
         f"{method} {route.path}"
         for route in iter_route_contexts(service.client.app.routes)  # type: ignore[attr-defined]
         for method in route.methods or ()
-        if not str(route.path).startswith(("/docs", "/openapi"))
+        if route.path != "/" and not str(route.path).startswith(("/docs", "/openapi"))
     }
     assert described == routes
     submit = document["paths"]["/v1/jobs"]["post"]

@@ -234,6 +234,19 @@ def test_a_plan_ranks_offers_gives_each_refusal_a_reason_and_keeps_nothing(any_s
     assert any_service.get("/v1/events").json()["items"] == []
 
 
+def test_a_plan_warns_where_nothing_for_sale_is_large_enough(service: Service) -> None:
+    def warned(gpu: str) -> str:
+        return " ".join(
+            service.post("/v1/jobs:plan", {"name": "a", "run": "x", "gpu": gpu}).json()["warnings"]
+        )
+
+    assert "no offer is known yet" in warned("H100:8")
+    service.offer(H100, price=60.0)
+    assert "the largest of that kind has 8 GPUs: ask for more nodes" in warned("H100:16")
+    assert "no account sells an instance like this" in warned("L4")
+    assert "no account sells" not in warned("H100:8")
+
+
 def test_a_plan_of_a_wrong_spec_is_refused_like_the_spec(service: Service) -> None:
     answer = service.post("/v1/jobs:plan", {"name": "a", "run": "x", "gpu": "H1000"})
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "gpu")

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from providers.vocabulary import CapacityType
 from service.instances.model import Instance
 from service.instances.sweep import ORPHAN, QUARANTINED
+from service.projects.model import Deployment, Role
 from service.states import InstanceState
 from tests.api.service import Service
 
@@ -62,3 +63,19 @@ def test_what_serves_a_job_is_not_decided_here(service: Service, decision: str) 
     assert service.post(f"/v1/instances/{instance}:{decision}").status_code == 409
     assert service.post(f"/v1/instances/i-unknown:{decision}").status_code == 404
     assert _state(service, instance)[0] is InstanceState.RUNNING
+
+
+def test_an_admin_turns_the_sweep_on_again_after_a_restore(service: Service) -> None:
+    def off(session: Session) -> None:
+        session.merge(Deployment(id=service.ctx.deployment_id, created_at=service.now, sweep_confirmed=False))
+
+    service.database.write(off)
+    assert (
+        service.post("/v1/deployment:confirm-sweep", token=service.token(Role.ADMIN, "mine")).status_code
+        == 403
+    )
+    assert service.post("/v1/deployment:confirm-sweep").json()["changed"] is True
+    row = service.database.read(lambda session: session.get_one(Deployment, service.ctx.deployment_id))
+    assert row.sweep_confirmed
+    assert service.get("/v1/events?kind=sweep_confirmed").json()["items"]
+    assert service.post("/v1/deployment:confirm-sweep").json()["changed"] is False

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from prometheus_client import REGISTRY
+
 from service.instances.model import Instance
 from service.states import AttemptState, InstanceState, JobState
 from tests.clocks import FakeClock
 from tests.loops.bench import Bench, cloud, offer
 from tests.loops.conftest import MakeBench
+
+HOW = {"provider": "memory", "capacity_type": "spot"}
 
 
 def test_a_job_runs_on_the_cheapest_offer_and_leaves_nothing_behind(bench: Bench) -> None:
@@ -27,11 +31,18 @@ def test_a_job_runs_on_the_cheapest_offer_and_leaves_nothing_behind(bench: Bench
 def test_when_the_cheapest_is_out_of_stock_the_next_is_tried_at_once(
     make_bench: MakeBench, clock: FakeClock
 ) -> None:
+    def launches() -> tuple[float, float]:
+        names = ({"result": "capacity"}, {"result": "accepted"})
+        counted = [REGISTRY.get_sample_value("corral_launches_total", {**HOW, **name}) for name in names]
+        return counted[0] or 0, counted[1] or 0
+
     empty = cloud(clock, offer("aws", 10.0), capacity=0)
     bench = make_bench(aws=empty, gcp=cloud(clock, offer("gcp", 11.0)))
+    refused, accepted = launches()
     job_id = bench.submit_job()
     bench.turn()
     first, second = bench.attempts(job_id)
+    assert launches() == (refused + 1, accepted + 1)
     assert (first.account, first.reason, first.error_kind) == ("aws", "refused", "capacity")
     assert (second.account, second.state) == ("gcp", AttemptState.BOOTING)
     assert clock.now() == first.planned_at
