@@ -169,7 +169,7 @@ class AzureProvider:
         failed: ProviderError | None = None
         for ref in refs:
             try:
-                self._end(ref.provider_id)
+                self._end(ref.provider_id, ref.region)
             except ProviderError as error:
                 failed = failed or error
         if failed is not None:
@@ -178,12 +178,12 @@ class AzureProvider:
     def close(self) -> None:
         self._arm.close()
 
-    def _end(self, name: str) -> None:
+    def _end(self, name: str, region: str) -> None:
         """Delete a machine; what stays behind of one that is gone already, too."""
         if not _OUR_NAME.fullmatch(name) and not self._bears_our_tag(name):
             return
         try:
-            existed = self._arm.delete_vm(name)
+            existed = self._arm.delete_vm(name, region)
         except ProviderError as error:
             if error.kind is ErrorKind.NOT_FOUND:
                 existed = False

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from clock import Clock
 from providers.azure.credentials import credential
 from providers.azure.errors import Attempt, from_exception
+from providers.azure.rates import buckets, limiter
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.read_retries import ReadRetries
@@ -53,6 +54,7 @@ class Arm:
         self.group = f"{self.subscription}/resourceGroups/{self.group_name}"
         self._config = config
         self._retries = ReadRetries(clock)
+        self._limiter = limiter(clock, config.name)
         self._base_url = (config.endpoint or PUBLIC_CLOUD).rstrip("/")
         self._lock = threading.Lock()
         self._made: ComputeManagementClient | None = None
@@ -62,9 +64,11 @@ class Arm:
         """The path of a virtual machine of the account's resource group."""
         return f"{self.group}/providers/Microsoft.Compute/virtualMachines/{name}"
 
-    def get(self, path: str, version: str, **query: str) -> dict[str, Any]:
-        """One resource. `query` keys that OData writes with `$` end in `_`: `expand_="instanceView"`."""
-        return self._read(lambda: self._send("GET", path, _query(version, query)))
+    def get(self, path: str, version: str, *, region: str | None = None, **query: str) -> dict[str, Any]:
+        """One resource. `query` keys that OData writes with `$` end in `_`: `expand_="instanceView"`.
+        region: where the resource is, if the path does not say it; calls are counted by region.
+        """
+        return self._read(lambda: self._send("GET", path, _query(version, query), region=region))
 
     def pages(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
         """The items of all pages of a listing, or an error: never a part of them."""
@@ -100,6 +104,7 @@ class Arm:
             answers.append(response.http_response)
 
         def send() -> tuple[dict[str, Any], str | None]:
+            self._take("PUT", self.vm_path(name), attempt.region)
             client.virtual_machines.begin_create_or_update(
                 self.group_name,
                 name,
@@ -114,7 +119,7 @@ class Arm:
 
         return self._guard(send, attempt)
 
-    def delete_vm(self, name: str) -> bool:
+    def delete_vm(self, name: str, region: str | None = None) -> bool:
         """Ask for a forced deletion, once; True if there was a virtual machine to delete."""
         client = self._client()
         status: list[int] = []
@@ -122,6 +127,7 @@ class Arm:
         def seen(response: Any) -> None:
             status.append(response.http_response.status_code)
 
+        self._take("DELETE", self.vm_path(name), region)
         self._guard(
             lambda: client.virtual_machines.begin_delete(
                 self.group_name,
@@ -155,6 +161,7 @@ class Arm:
     def close(self) -> None:
         """Let connections go, and nobody wait for another try; the next call opens new ones."""
         self._retries.close()
+        self._limiter.close()
         with self._lock:
             made, key, self._made, self._key = self._made, self._key, None, None
         for one in (made, key):
@@ -185,11 +192,23 @@ class Arm:
         there, home = urlsplit(url), urlsplit(self._base_url)
         return (there.scheme, there.netloc) == (home.scheme, home.netloc)
 
+    def _take(self, method: str, url: str, region: str | None = None) -> None:
+        """Wait until a call may be sent. ProviderError (throttled) if that would take too long."""
+        for place, bucket in buckets(method, url, region):
+            self._limiter.take(place, bucket)
+
     def _send(
-        self, method: str, url: str, query: dict[str, str], body: dict[str, Any] | None = None
+        self,
+        method: str,
+        url: str,
+        query: dict[str, str],
+        body: dict[str, Any] | None = None,
+        *,
+        region: str | None = None,
     ) -> dict[str, Any]:
         from azure.core.rest import HttpRequest
 
+        self._take(method, url, region)
         request = HttpRequest(method, url, params=query, json=body)
         response: HttpResponse = self._client().send_request(request, retry_total=0)
         response.raise_for_status()

@@ -87,7 +87,7 @@ class Launcher:
     ) -> CloudInstance:
         """The machine of that name if it is what this request made; the reason why not as an error."""
         try:
-            vm = self._observer.get(name)
+            vm = self._observer.get(name, request.offer.region)
         except ProviderError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 error.ambiguous = True
@@ -131,7 +131,7 @@ class Launcher:
             return error
         for one in made:
             try:
-                self._arm.delete_vm(one.provider_id)
+                self._arm.delete_vm(one.provider_id, one.region)
             except ProviderError:
                 error.ambiguous = True  # it may run: whoever looks for the token finds it
             else:

@@ -38,9 +38,9 @@ class Observer:
         self._networks = networks
         self._remembered = remembered
 
-    def get(self, name: str) -> dict[str, Any]:
+    def get(self, name: str, region: str | None = None) -> dict[str, Any]:
         """One machine with its instance view; ProviderError not_found if there is none."""
-        return self._arm.get(self._arm.vm_path(name), COMPUTE, expand_="instanceView")
+        return self._arm.get(self._arm.vm_path(name), COMPUTE, region=region, expand_="instanceView")
 
     def instance_of(self, vm: Mapping[str, Any], region: str, operation: str | None = None) -> CloudInstance:
         """A machine's answer, with its instance view, in our words; addresses are read beside it."""
@@ -83,7 +83,7 @@ class Observer:
         incomplete: list[str] = []
         for name in request.names():
             try:
-                vm = self.get(name)
+                vm = self.get(name, request.offer.region)
             except ProviderError as error:
                 (gone if error.kind is ErrorKind.NOT_FOUND else incomplete).append(name)
                 continue
@@ -133,7 +133,7 @@ class Observer:
 
     def _look(self, ref: InstanceRef) -> CloudInstance:
         try:
-            vm = self.get(ref.provider_id)
+            vm = self.get(ref.provider_id, ref.region)
         except ProviderError as error:
             if error.kind is ErrorKind.NOT_FOUND:
                 return self._absent(ref)
@@ -189,7 +189,7 @@ class Observer:
             whole = {**vm, "properties": {**(vm.get("properties") or {}), "instanceView": view}}
             return self.instance_of(whole, region)
         try:
-            return self.instance_of(self.get(str(vm.get("name"))), region)
+            return self.instance_of(self.get(str(vm.get("name")), region), region)
         except ProviderError as error:
             return instance(vm, region, InstanceState.UNKNOWN, detail=str(error))
 

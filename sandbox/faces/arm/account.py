@@ -101,7 +101,8 @@ def resources(face: Face, call: Call) -> Response:
         rows += [(one["row"], one["vm"]) for one in found]
     wanted = call.query.get("$filter", "")
     created = "createdtime" in call.query.get("$expand", "").lower()
-    return listing(call, [_row(row, vm, created) for row, vm in rows if matches(wanted, _fields(row))])
+    shown = [_row(row, vm, created) for row, vm in rows if matches(wanted, _fields(row))]
+    return listing(call, shown, page_size=1000)
 
 
 _SHOWN = {

@@ -1,0 +1,105 @@
+"""Calls to Azure are spaced out before they are sent, by subscription, region and kind of call."""
+
+from __future__ import annotations
+
+import pytest
+
+from providers.azure import rates
+from providers.azure.rates import EVERYWHERE, RATES, buckets, limiter
+from providers.errors import ErrorKind, ProviderError
+from tests.clocks import FakeClock
+from tests.providers.azure.bench import DEPLOYMENT
+from tests.providers.azure.bench import bench as opened
+
+SUB = "/subscriptions/s"
+GROUP = f"{SUB}/resourceGroups/g/providers"
+COMPUTE = f"{SUB}/providers/Microsoft.Compute"
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "taken"),
+    [
+        ("PUT", f"{GROUP}/Microsoft.Compute/virtualMachines/a", [rates.WRITES, ("eastus", rates.PUT_VM)]),
+        (
+            "DELETE",
+            f"{GROUP}/Microsoft.Compute/virtualMachines/a",
+            [rates.DELETES, ("eastus", rates.DELETE_VM)],
+        ),
+        ("GET", f"{GROUP}/microsoft.compute/VIRTUALMACHINES/a", [rates.READS, ("eastus", "LowCostGet")]),
+        ("GET", f"{GROUP}/Microsoft.Compute/virtualMachines", [rates.READS, ("eastus", "HighCostGet")]),
+        ("GET", f"{COMPUTE}/virtualMachines", [rates.READS, ("eastus", "HighCostGet")]),
+        (
+            "GET",
+            f"https://management.azure.com{COMPUTE}/locations/westus3/operations/1?api-version=2",
+            [rates.READS, ("westus3", "GetOperation")],
+        ),
+        ("POST", "/providers/Microsoft.ResourceGraph/resources", [rates.READS, ("eastus", rates.GRAPH)]),
+        ("GET", f"{COMPUTE}/locations/eastus/usages", [rates.READS]),
+        ("DELETE", f"{GROUP}/Microsoft.Network/networkInterfaces/n", [rates.DELETES]),
+    ],
+)
+def test_a_call_is_counted_by_resource_manager_and_by_the_policy_of_its_provider(
+    method: str, url: str, taken: list[str | tuple[str, str]]
+) -> None:
+    wanted = [one if isinstance(one, tuple) else (EVERYWHERE, one) for one in taken]
+    assert list(buckets(method, url, "eastus")) == wanted
+
+
+@pytest.mark.parametrize(
+    ("bucket", "refill_per_minute", "size"),
+    [
+        (rates.READS, 25 * 60, 250),
+        (rates.WRITES, 10 * 60, 200),
+        (rates.DELETES, 10 * 60, 200),
+        (rates.PUT_VM, 500, 1_500),
+        (rates.DELETE_VM, 500, 1_500),
+        (rates.LOW_COST_GET, 8_000, 24_000),
+        (rates.HIGH_COST_GET, 300, 900),
+        (rates.GET_OPERATION, 5_000, 15_000),
+        (rates.GRAPH, 15 * 12, 15),
+    ],
+)
+def test_we_keep_to_half_of_what_azure_allows(bucket: str, refill_per_minute: float, size: int) -> None:
+    assert RATES[bucket].per_second * 60 <= refill_per_minute / 2 + 1e-9
+    assert RATES[bucket].burst <= size / 2
+
+
+def test_a_region_that_is_busy_leaves_the_others_alone_and_refuses_rather_than_wait_for_long() -> None:
+    clock = FakeClock()
+    limits = limiter(clock, "lab")
+    for _ in range(RATES[rates.GRAPH].burst):
+        limits.take("eastus", rates.GRAPH)
+    limits.take("westus3", rates.GRAPH)
+    limits.close()
+    with pytest.raises(ProviderError) as caught:
+        for _ in range(200):
+            limits.take("eastus", rates.GRAPH)
+    assert (caught.value.kind, caught.value.scope.account) == (ErrorKind.THROTTLED, "lab")
+    assert caught.value.retry_after
+
+
+def test_SCA_01_a_listing_takes_as_many_calls_for_forty_machines_as_for_two() -> None:
+    def calls(machines: int) -> dict[str, int]:
+        with opened({"default_capacity": 100}) as bench:
+            for number in range(machines // 2):
+                size = bench.offer(size="Standard_NC4as_T4_v3")
+                bench.provider.launch(bench.ask(size, nodes=2, name=f"n{number:02}"))
+            bench.advance(60)
+            before = bench.cloud.calls()
+            assert len(bench.provider.list_instances("eastus", DEPLOYMENT).instances) == machines
+            after = bench.cloud.calls()
+        reads = {name: count - before.get(name, 0) for name, count in after.items()}
+        # Addresses are read once per machine, not with each listing.
+        return {name: count for name, count in reads.items() if count and name != "NetworkInterfaces_Get"}
+
+    assert calls(40) == calls(2)
+
+
+def test_SCA_01_creates_beyond_the_bucket_wait_their_turn_and_all_get_through() -> None:
+    with opened({"default_capacity": 1000}) as bench:
+        started = bench.cloud.clock.monotonic()
+        for number in range(12):
+            size = bench.offer(size="Standard_NC4as_T4_v3")
+            bench.provider.launch(bench.ask(size, nodes=10, name=f"n{number:02}"))
+        waited = bench.cloud.clock.monotonic() - started
+    assert waited >= (120 - RATES[rates.WRITES].burst - 1) / RATES[rates.WRITES].per_second
