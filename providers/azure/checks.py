@@ -26,6 +26,7 @@ ACTIONS = (
     "Microsoft.Network/networkInterfaces/delete",
     "Microsoft.Network/virtualNetworks/subnets/join/action",
     "Microsoft.Resources/subscriptions/resourceGroups/read",
+    "Microsoft.Resources/subscriptions/resourceGroups/resources/read",
 )
 ADDRESS_ACTIONS = (
     "Microsoft.Network/publicIPAddresses/write",

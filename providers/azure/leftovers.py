@@ -10,14 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from providers.azure.arm import DISKS, NETWORK, RESOURCES, Arm, same_place
-from providers.azure.vm import VM_TAG, disk_name
+from providers.azure.vm import DEPLOYMENT_TAG, VM_TAG, disk_name, vm_of_disk
 from providers.errors import ErrorKind, ProviderError
 
+_DISK = "microsoft.compute/disks"
 # In the order in which they let go of each other.
 _KINDS = {
     "microsoft.network/networkinterfaces": NETWORK,
     "microsoft.network/publicipaddresses": NETWORK,
-    "microsoft.compute/disks": DISKS,
+    _DISK: DISKS,
 }
 
 
@@ -34,27 +35,26 @@ class Leftover:
         return ", ".join(one.rpartition("/providers/")[2] for _, one in self.ids)
 
 
-def tagged(arm: Arm, tag: str, value: str) -> list[dict[str, Any]]:
-    """Everything in the resource group that bears a tag, with the time of its creation."""
-    return arm.pages(
-        f"{arm.group}/resources",
-        RESOURCES,
-        filter_=f"tagName eq '{tag}' and tagValue eq '{value}'",
-        expand_="createdTime",
-    )
+def everything(arm: Arm) -> list[dict[str, Any]]:
+    """All resources of the resource group, with the time of their creation."""
+    return arm.pages(f"{arm.group}/resources", RESOURCES, expand_="createdTime")
 
 
-def orphans(rows: Iterable[Mapping[str, Any]], region: str, machines: Iterable[str]) -> list[Leftover]:
-    """What of `rows` belongs to machines of the region other than those that exist."""
-    there = set(machines)
+def orphans(
+    rows: Iterable[Mapping[str, Any]], region: str, deployment: str, machines: Iterable[str]
+) -> list[Leftover]:
+    """What of `rows` belongs to machines of a deployment in the region other than those that exist."""
+    there = {name.lower() for name in machines}
     found: dict[str, Leftover] = {}
     for row in rows:
-        kind, tags = str(row.get("type")).lower(), row.get("tags") or {}
-        vm = tags.get(VM_TAG)
-        if kind not in _KINDS or not vm or vm in there or not same_place(str(row.get("location")), region):
+        vm = _owner(row)
+        if vm is None or vm.lower() in there or not same_place(str(row.get("location")), region):
             continue
+        if not _is_of(row, vm, deployment):
+            continue
+        tags = {**(row.get("tags") or {}), DEPLOYMENT_TAG: deployment}
         one = found.setdefault(vm, Leftover(vm, tags, _time(row.get("createdTime"))))
-        one.ids.append((kind, str(row["id"])))
+        one.ids.append((str(row.get("type")).lower(), str(row["id"])))
     return list(found.values())
 
 
@@ -62,13 +62,29 @@ def remove(arm: Arm, vm: str) -> None:
     """Delete what is left of a machine that no longer exists. What is still held by another part of it is
     passed over; the next call takes it.
     """
-    rows = [row for row in tagged(arm, VM_TAG, vm) if str(row.get("type")).lower() in _KINDS]
+    rows = [row for row in everything(arm) if (_owner(row) or "").lower() == vm.lower()]
     for kind, version in _KINDS.items():
         for row in rows:
             if str(row.get("type")).lower() == kind:
                 _delete(arm, str(row["id"]), version)
-    # Azure need not copy a machine's tags to the disk that it makes with it; the name is ours.
-    _delete(arm, f"{arm.group}/providers/Microsoft.Compute/disks/{disk_name(vm)}", DISKS)
+
+
+def _owner(row: Mapping[str, Any]) -> str | None:
+    """The machine of ours with which something was made; None for what we would not delete. A disk is known
+    by its name, since Azure need not copy a machine's tags to it.
+    """
+    kind = str(row.get("type")).lower()
+    if kind not in _KINDS:
+        return None
+    tagged = (row.get("tags") or {}).get(VM_TAG)
+    return tagged or (vm_of_disk(str(row.get("name"))) if kind == _DISK else None)
+
+
+def _is_of(row: Mapping[str, Any], vm: str, deployment: str) -> bool:
+    tagged = (row.get("tags") or {}).get(DEPLOYMENT_TAG)
+    if tagged is not None:
+        return bool(tagged == deployment)
+    return str(row.get("name")).lower() == disk_name(vm, deployment).lower()
 
 
 def _delete(arm: Arm, path: str, version: str) -> None:

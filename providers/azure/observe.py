@@ -10,11 +10,11 @@ from providers.azure import operations
 from providers.azure.arm import COMPUTE, Arm, same_place
 from providers.azure.errors import Attempt, from_body
 from providers.azure.evictions import preempted
-from providers.azure.leftovers import Leftover, orphans, tagged
+from providers.azure.leftovers import Leftover, everything, orphans
 from providers.azure.networks import Networks
 from providers.azure.remembered import Remembered
 from providers.azure.states import attempt_of, failure, instance, node_of_name, read_status, state_of
-from providers.azure.vm import TOKEN_TAG
+from providers.azure.vm import DEPLOYMENT_TAG, TOKEN_TAG
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import (
     CapacityType,
@@ -26,7 +26,6 @@ from providers.vocabulary import (
     Listing,
 )
 
-DEPLOYMENT_TAG = "corral-deployment"
 _SPOT = CapacityType.SPOT
 
 
@@ -99,34 +98,34 @@ class Observer:
     def listing(self, region: str, deployment: str) -> Listing:
         """All machines of a deployment in a region, and what is left of those that are gone."""
         group = f"{self._arm.group}/providers/Microsoft.Compute/virtualMachines"
-        everything = self._arm.pages(group, COMPUTE)
+        machines = self._arm.pages(group, COMPUTE)
         ours = [
             vm
-            for vm in everything
+            for vm in machines
             if same_place(str(vm.get("location")), region)
             and (vm.get("tags") or {}).get(DEPLOYMENT_TAG) == deployment
         ]
         views = self._views(ours)
         found = [self._listed(vm, region, views) for vm in ours]
-        machines = [str(vm.get("name")) for vm in everything]
-        left = self._leftovers(region, deployment, machines)
+        try:
+            left = self._leftovers(region, deployment, [str(vm.get("name")) for vm in machines])
+        except ProviderError as error:
+            return Listing(tuple(found), (f"what is left of machines that are gone in {region} ({error})",))
         evicted = preempted(self._arm, [one.vm for one in left]) if left else frozenset()
         found += [_of_leftover(one, region, one.vm in evicted) for one in left]
         return Listing(tuple(found))
 
     def _leftovers(self, region: str, deployment: str, machines: Sequence[str]) -> list[Leftover]:
         """What is left of machines that are surely gone: a listing may be older than a create, a read by
-        name is not. Where the account may not look, there is nothing to say.
+        name is not.
         """
-        try:
-            rows = tagged(self._arm, DEPLOYMENT_TAG, deployment)
-        except ProviderError:
-            return []
-        return [one for one in orphans(rows, region, machines) if not self._exists(one.vm)]
+        rows = everything(self._arm)
+        found = orphans(rows, region, deployment, machines)
+        return [one for one in found if not self._exists(one.vm, region)]
 
-    def _exists(self, name: str) -> bool:
+    def _exists(self, name: str, region: str) -> bool:
         try:
-            self.get(name)
+            self.get(name, region)
         except ProviderError as error:
             return error.kind is not ErrorKind.NOT_FOUND
         return True
@@ -220,13 +219,14 @@ def _ended(request: LaunchRequest, name: str, reason: EndReason | None) -> Cloud
 
 
 def _of_leftover(left: Leftover, region: str, evicted: bool) -> CloudInstance:
-    """A machine that is gone but not wholly: shown, so that somebody ends it."""
+    """A machine that is gone but not wholly: on its way out until somebody has ended the rest of it."""
     return CloudInstance(
         provider_id=left.vm,
         region=region,
         zone=region,
-        state=InstanceState.STOPPED,
+        state=InstanceState.STOPPING,
         name=left.vm,
+        node=node_of_name(left.vm),
         tags={str(key): str(value) for key, value in left.tags.items()},
         created_at=left.since,
         end_reason=EndReason.PREEMPTED if evicted else None,

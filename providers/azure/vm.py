@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,9 @@ from providers.azure.images import IMAGE_DISK, PLAN_NAME, PLAN_PRODUCT, PLAN_PUB
 from providers.config import RegionConfig
 from providers.vocabulary import CapacityType, LaunchRequest
 
-# Tags of ours beside those of the request. The network card and the address get them too; a disk made with
-# the machine is known by its name.
+# Tags of ours beside those of the request, and the one of it that says whose a thing is. The network card and
+# the address get them too; a disk made with the machine takes no tags and is known by its name.
+DEPLOYMENT_TAG = "corral-deployment"
 TOKEN_TAG = "corral-token"  # noqa: S105
 NODE_TAG = "corral-node"
 VM_TAG = "corral-vm"
@@ -23,6 +25,8 @@ SPEC_TAG = "corral-spec"
 SSH_KEY = "ssh_public_key"
 DISK_TYPE = "os_disk_type"
 PUBLIC_ADDRESS, SECURITY_GROUP, INSTANCE_ROLE = "public_address", "security_group", "instance_role"
+
+_DISK_NAME = re.compile(r"(?P<vm>corral-[0-9a-f]{20}-\d+)-os-[0-9a-f]{8}", re.IGNORECASE)
 
 ADMIN = "corral"
 USER_DATA_LIMIT = 65_535  # bytes before base64 (ARM, osProfile.customData)
@@ -86,7 +90,7 @@ def spec(whole: Mapping[str, Any]) -> str:
 
 def _disk(request: LaunchRequest, name: str) -> dict[str, Any]:
     return {
-        "name": disk_name(name),
+        "name": disk_name(name, request.tags.get(DEPLOYMENT_TAG, "")),
         "createOption": "FromImage",
         "deleteOption": "Delete",
         "diskSizeGB": max(request.disk_gib, int(request.extra.get(IMAGE_DISK, "0"))),
@@ -94,9 +98,15 @@ def _disk(request: LaunchRequest, name: str) -> dict[str, Any]:
     }
 
 
-def disk_name(vm: str) -> str:
-    """The OS disk of a machine of ours."""
-    return f"{vm}-os"
+def disk_name(vm: str, deployment: str) -> str:
+    """The OS disk of a machine of ours. Who made it can be told from the name alone."""
+    return f"{vm}-os-{hashlib.sha256(deployment.encode()).hexdigest()[:8]}"
+
+
+def vm_of_disk(name: str) -> str | None:
+    """The machine whose OS disk bears a name; None if the name is not of ours."""
+    found = _DISK_NAME.fullmatch(name)
+    return found["vm"] if found else None
 
 
 def _os(request: LaunchRequest, name: str) -> dict[str, Any]:

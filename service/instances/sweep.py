@@ -23,7 +23,8 @@ from service.jobs.model import Job
 from service.projects.model import Deployment
 from service.states import InstanceState
 
-ALIVE = frozenset({CloudState.PENDING, CloudState.RUNNING, CloudState.STOPPED})
+# One that is stopping may be so for ever: what is left of a machine that is gone shows like that.
+ALIVE = frozenset({CloudState.PENDING, CloudState.RUNNING, CloudState.STOPPING, CloudState.STOPPED})
 ORPHAN = "orphan"
 QUARANTINED = "quarantined"
 ADOPTED = "adopted"

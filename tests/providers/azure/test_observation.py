@@ -10,6 +10,7 @@ import pytest
 
 from providers.azure.adapter import AzureProvider
 from providers.azure.leftovers import orphans
+from providers.azure.vm import disk_name
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, EndReason, InstanceRef, InstanceState
 from tests.providers.azure.bench import DEPLOYMENT, AzureBench, account
@@ -168,43 +169,81 @@ def test_without_the_right_to_see_the_subscription_power_is_read_one_by_one(benc
     running(bench)
     denied = {"code": "AuthorizationFailed", "http_status": 403, "times": None}
     bench.cloud.fault("VirtualMachines_ListAll", "error", **denied)
-    bench.cloud.fault("Resources_ListByResourceGroup", "error", **denied)
     listing = bench.provider.list_instances("eastus", DEPLOYMENT)
     assert listing.complete
     assert [one.state for one in listing.instances] == [InstanceState.RUNNING]
 
 
-def test_what_stays_behind_of_a_machine_is_found_by_its_tag_and_ended(bench: AzureBench) -> None:
+def test_a_listing_that_cannot_see_leftovers_says_that_it_is_not_whole(bench: AzureBench) -> None:
+    running(bench)
+    denied = {"code": "AuthorizationFailed", "http_status": 403, "times": None}
+    bench.cloud.fault("Resources_ListByResourceGroup", "error", **denied)
+    listing = bench.provider.list_instances("eastus", DEPLOYMENT)
+    assert [one.state for one in listing.instances] == [InstanceState.RUNNING]
+    assert "AuthorizationFailed" in " ".join(listing.incomplete)
+
+
+@pytest.mark.parametrize(
+    "kept", [{"nic", "address", "disk"}, {"nic"}, {"address"}, {"disk"}, {"nic", "address"}]
+)
+def test_LIF_17_what_stays_behind_of_a_machine_is_found_and_ended(bench: AzureBench, kept: set[str]) -> None:
     ref = running(bench)
     vm = bench.cloud.vm(ref.provider_id)
-    vm.keep = frozenset({"nic", "address", "disk"})
+    vm.keep = frozenset(kept)
     bench.preempt(ref.provider_id)
     bench.advance(300)
     assert bench.provider.describe([ref])[0].state is InstanceState.TERMINATED
     left = bench.provider.list_instances("eastus", DEPLOYMENT).instances
-    assert [(one.provider_id, one.state) for one in left] == [(ref.provider_id, InstanceState.STOPPED)]
+    assert [(one.provider_id, one.state) for one in left] == [(ref.provider_id, InstanceState.STOPPING)]
     assert left[0].end_reason is EndReason.PREEMPTED
-    assert "networkInterfaces" in left[0].detail
+    assert len(left[0].detail.split(",")) == len(kept)
     assert left[0].created_at == vm.created_at
+    assert left[0].tags["corral-deployment"] == DEPLOYMENT
     bench.provider.terminate([ref])
     assert set(bench.live().values()) == {0}
     assert bench.provider.list_instances("eastus", DEPLOYMENT).instances == ()
 
 
+def test_LIF_17_thirty_machines_ten_of_them_evicted_leave_nothing_behind(bench: AzureBench) -> None:
+    bench.restore(bench.offer())
+    refs = [running(bench, f"n{number:02}") for number in range(30)]
+    for ref in refs[::3]:
+        bench.preempt(ref.provider_id)
+    bench.provider.terminate([ref for number, ref in enumerate(refs) if number % 3])
+    bench.advance(300)
+    assert set(bench.live().values()) == {0}
+
+
+def test_a_disk_that_outlived_its_machine_is_of_the_deployment_that_made_it(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.cloud.vm(ref.provider_id).keep = frozenset({"disk"})
+    bench.delete_behind_our_back(ref.provider_id)
+    bench.advance(60)
+    assert bench.provider.list_instances("eastus", "another").instances == ()
+    assert bench.provider.list_instances("westeurope", DEPLOYMENT).instances == ()
+    assert len(bench.provider.list_instances("eastus", DEPLOYMENT).instances) == 1
+
+
 def test_only_cards_addresses_and_disks_of_vanished_machines_here_are_leftovers() -> None:
     def row(vm: str, kind: str = "Microsoft.Network/networkInterfaces", location: str = "eastus") -> Any:
-        return {"id": f"/{vm}/{kind}", "type": kind, "location": location, "tags": {"corral-vm": vm}}
+        tags = {"corral-vm": vm, "corral-deployment": "d1"}
+        return {"id": f"/{vm}/{kind}", "type": kind, "location": location, "tags": tags}
 
+    gone = f"corral-{'a' * 20}-0"
+    disk = {**row("x", "Microsoft.Compute/disks"), "name": disk_name(gone, "d1"), "tags": None}
     rows = [
-        row("gone"),
-        row("gone", "Microsoft.Compute/disks"),
+        row(gone),
+        disk,
+        {**disk, "name": disk_name(gone, "d2")},
+        {**disk, "name": "corral-data"},
         row("there"),
         row("abroad", location="westeurope"),
         row("other", "Microsoft.Storage/storageAccounts"),
         {**row("x"), "tags": None},
+        {**row("y"), "tags": {"corral-vm": "y", "corral-deployment": "d2"}},
     ]
-    found = orphans(rows, "eastus", ["there"])
-    assert [(one.vm, len(one.ids)) for one in found] == [("gone", 2)]
+    found = orphans(rows, "eastus", "d1", ["there"])
+    assert [(one.vm, len(one.ids)) for one in found] == [(gone, 2)]
 
 
 @pytest.mark.parametrize("name", ["", " ", "*", "a/b", "..", ".", "-x", "a" * 65, "x?y", "x%2F"])
