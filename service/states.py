@@ -46,6 +46,20 @@ class InstanceState(StrEnum):
     TERMINATED = "terminated"
 
 
+class QuotaRequestState(StrEnum):
+    """A request for more of one quota. Whether what was granted is in effect is a fact beside this."""
+
+    PROPOSED = "proposed"
+    DRAFT = "draft"
+    FILED = "filed"
+    IN_REVIEW = "in_review"
+    APPROVED = "approved"
+    PARTLY_GRANTED = "partly_granted"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+
+
 S = TypeVar("S", bound=StrEnum)
 Table = Mapping[S, Mapping[S, str]]
 
@@ -136,13 +150,58 @@ INSTANCE: Table[InstanceState] = {
     InstanceState.TERMINATED: {},
 }
 
-MACHINES: Mapping[str, Table[JobState] | Table[AttemptState] | Table[InstanceState]] = {
+_DECISIONS: Mapping[QuotaRequestState, str] = {
+    QuotaRequestState.APPROVED: "the cloud granted all of it, or the limit is seen to be that high",
+    QuotaRequestState.PARTLY_GRANTED: "the cloud granted less, or the limit rose to less",
+    QuotaRequestState.DENIED: "the cloud denied it, or closed it and the limit did not move",
+}
+
+QUOTA_REQUEST: Table[QuotaRequestState] = {
+    QuotaRequestState.PROPOSED: {
+        QuotaRequestState.DRAFT: "someone approved it",
+        QuotaRequestState.WITHDRAWN: "someone turned it down, or it is no longer needed",
+        QuotaRequestState.EXPIRED: "nobody decided in time",
+    },
+    QuotaRequestState.DRAFT: {
+        QuotaRequestState.FILED: "the cloud has it",
+        QuotaRequestState.IN_REVIEW: "the cloud has it and looks at it",
+        **_DECISIONS,
+        QuotaRequestState.WITHDRAWN: "taken back before it was sent, not needed, or the cloud does not take it",
+    },
+    QuotaRequestState.FILED: {
+        QuotaRequestState.IN_REVIEW: "the cloud looks at it",
+        **_DECISIONS,
+        QuotaRequestState.EXPIRED: "the cloud no longer shows it and the limit did not move",
+    },
+    QuotaRequestState.IN_REVIEW: {
+        **_DECISIONS,
+        QuotaRequestState.EXPIRED: "the cloud no longer shows it and the limit did not move",
+    },
+    QuotaRequestState.APPROVED: {
+        QuotaRequestState.PARTLY_GRANTED: "the limit stayed below what the cloud had granted",
+    },
+    QuotaRequestState.PARTLY_GRANTED: {},
+    QuotaRequestState.DENIED: {
+        QuotaRequestState.APPROVED: "the limit rose to all of it after all",
+        QuotaRequestState.PARTLY_GRANTED: "the limit rose after all",
+    },
+    QuotaRequestState.EXPIRED: {},
+    QuotaRequestState.WITHDRAWN: {},
+}
+
+MACHINES: Mapping[
+    str, Table[JobState] | Table[AttemptState] | Table[InstanceState] | Table[QuotaRequestState]
+] = {
     "job": JOB,
     "attempt": ATTEMPT,
     "instance": INSTANCE,
+    "quota request": QUOTA_REQUEST,
 }
 
 JOB_OVER = frozenset(state for state, nexts in JOB.items() if not nexts)
+REQUEST_AT_CLOUD = frozenset({QuotaRequestState.FILED, QuotaRequestState.IN_REVIEW})
+REQUEST_OPEN = REQUEST_AT_CLOUD | {QuotaRequestState.PROPOSED, QuotaRequestState.DRAFT}
+REQUEST_DECIDED = frozenset(_DECISIONS)
 INSTANCE_LIVE = frozenset(InstanceState) - {InstanceState.TERMINATED}
 
 

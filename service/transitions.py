@@ -11,14 +11,19 @@ from service.attempts.model import Attempt
 from service.events.record import record
 from service.instances.model import Instance
 from service.jobs.model import Job
+from service.quota_desk.model import QuotaRequest
 from service.states import (
     ATTEMPT,
     INSTANCE,
     JOB,
     JOB_OVER,
+    QUOTA_REQUEST,
+    REQUEST_AT_CLOUD,
+    REQUEST_DECIDED,
     AttemptState,
     InstanceState,
     JobState,
+    QuotaRequestState,
     allowed,
 )
 
@@ -127,3 +132,41 @@ def move_instance(
         instance.session_hash, instance.reachable = None, False
     session.add(instance)
     record(session, f"instance_{to}", "instance", instance.id, message, at=now, job_id=job_id, **data)
+
+
+def move_quota_request(
+    session: Session,
+    request: QuotaRequest,
+    to: QuotaRequestState,
+    message: str,
+    *,
+    now: datetime,
+    reason: str | None = None,
+    **data: Any,
+) -> None:
+    """Move a request for more quota; nothing happens if it is there already. Times that the cloud told are
+    on the row before this; where it told none, `now` is taken.
+    """
+    if request.state is to:
+        return
+    if not allowed(QUOTA_REQUEST, request.state, to):
+        raise ForbiddenTransitionError(f"quota request {request.id}: {request.state} -> {to}")
+    data = {"from": request.state, "to": to, "reason": reason, **request.told(), **data}
+    request.state, request.reason, request.detail = to, reason, message
+    if to in REQUEST_AT_CLOUD | REQUEST_DECIDED:
+        request.filed_at = request.filed_at or now
+        request.error = None
+    if to in REQUEST_DECIDED:
+        request.decided_at = request.decided_at or now
+    session.add(request)
+    record(
+        session,
+        f"quota_request_{to}",
+        "quota_request",
+        request.id,
+        message,
+        at=now,
+        job_id=request.job_id,
+        project_id=request.project_id,
+        **data,
+    )

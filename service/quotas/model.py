@@ -1,10 +1,10 @@
-"""Table: quotas, as last read."""
+"""Tables: quotas as last read, and their history."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlmodel import Field, Index, SQLModel
+from sqlmodel import BigInteger, Field, Index, Integer, SQLModel
 
 from providers.quotas import QuotaUnit
 from service.db import choice, document
@@ -30,3 +30,20 @@ class QuotaRow(SQLModel, table=True):
     gates: list[dict[str, str]] = Field(sa_type=document())
     adjustable: bool | None = None
     read_at: datetime
+
+
+class QuotaReading(SQLModel, table=True):
+    """A limit and usage as they were from `read_at` until the next row of the same quota. Written when one of
+    them changes.
+    """
+
+    __tablename__ = "quota_reading"
+    __table_args__ = (Index("quota_reading_by_quota", "quota_id", "read_at"),)
+
+    id: int | None = Field(
+        default=None, primary_key=True, sa_type=BigInteger().with_variant(Integer, "sqlite")
+    )
+    quota_id: str = Field(max_length=255)
+    read_at: datetime = Field(index=True)
+    limit: float | None = None
+    usage: float | None = None
