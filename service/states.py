@@ -166,7 +166,7 @@ QUOTA_REQUEST: Table[QuotaRequestState] = {
         QuotaRequestState.FILED: "the cloud has it",
         QuotaRequestState.IN_REVIEW: "the cloud has it and looks at it",
         **_DECISIONS,
-        QuotaRequestState.WITHDRAWN: "taken back before it was sent, not needed, or the cloud does not take it",
+        QuotaRequestState.WITHDRAWN: "taken back before it was sent, not needed, or not taken by the cloud",
     },
     QuotaRequestState.FILED: {
         QuotaRequestState.IN_REVIEW: "the cloud looks at it",

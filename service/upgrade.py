@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest revision in migrations/versions; written here so that a start needs no alembic to know it.
-HEAD = "0001"
-REVISIONS: tuple[str, ...] = ("0001",)
+HEAD = "0002_quota_requests"
+REVISIONS: tuple[str, ...] = ("0001", "0002_quota_requests")
 DATABASE_FILE = "corral.db"
 _LOCK = 7_206_310  # of the migration, among replicas on one PostgreSQL
 _SCRIPTS = Path(__file__).resolve().parent.parent / "migrations"

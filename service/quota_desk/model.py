@@ -102,5 +102,3 @@ class QuotaRequest(Claimable, table=True):
             "gpus": self.gpus,
             "capacity_type": self.capacity_type,
         }
-
-
