@@ -18,6 +18,9 @@ from providers.gcp.observation import valid_name
 from providers.gcp.offers import Offers
 from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
+from providers.gcp.quota_api import QuotaApi
+from providers.gcp.quota_desk import QuotaDesk
+from providers.gcp.quota_feed import QuotaFeed
 from providers.gcp.quotas import Quotas
 from providers.gcp.sdk import load_slim
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
@@ -60,7 +63,10 @@ class GcpProvider:
         self._instances = Instances(self._clients, self._calls, config.name, project)
         self._preparation = Preparation(self._clients, self._calls, config)
         self._offers = Offers(self._clients, self._calls, feed, config)
-        self._quotas = Quotas(self._clients, self._calls, self._offers, config)
+        quota_api = QuotaApi(self._clients, self._calls, config)
+        limits = QuotaFeed(quota_api, self._calls, config)
+        self._quotas = Quotas(self._clients, self._calls, self._offers, limits, config)
+        self._desk = QuotaDesk(quota_api, limits, self._calls, config)
         self._launcher = Launcher(self._clients, self._calls, self._instances, config.name, project)
         self._check = Check(
             self._clients, self._calls, self._instances, self._preparation, feed, self._quotas, config
@@ -93,10 +99,10 @@ class GcpProvider:
         return SignalListing((), (region,))
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
-        return QuotaRequestListing((), (region,))
+        return self._desk.of_region(region)
 
     def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
-        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+        return self._desk.file(increase)
 
     def reservations(self, region: str) -> ReservationListing:
         return ReservationListing((), (region,))

@@ -1,27 +1,21 @@
-"""Reads the project's GPU limits from the Cloud Quotas API."""
+"""Reads the project's limits from the Cloud Quotas API."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp.calls import Calls
-from providers.gcp.clients import Clients
-from providers.gcp.errors import Where, of_answer, of_exception
+from providers.gcp.quota_api import QuotaApi
 from providers.gcp.quota_index import Info, read
 
-SERVICE = "cloudquotas.googleapis.com"
-
-_BASE = f"https://{SERVICE}"
 _FRESH = timedelta(minutes=15)
 _RETRY = timedelta(minutes=2)
 _REFUSED = timedelta(minutes=15)  # an API that is off or a permission that lacks is not mended in a minute
-_MOST_PAGES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +30,8 @@ class Reading:
 class QuotaFeed:
     """One list of the project's quotas serves all its regions for a quarter of an hour."""
 
-    def __init__(self, clients: Clients, calls: Calls, config: AccountConfig) -> None:
-        self._clients = clients
+    def __init__(self, api: QuotaApi, calls: Calls, config: AccountConfig) -> None:
+        self._api = api
         self._calls = calls
         self._config = config
         self._lock = threading.Lock()
@@ -62,33 +56,15 @@ class QuotaFeed:
             self._next = clock.monotonic() + wait.total_seconds()
             return self._reading
 
+    def refresh(self) -> Reading:
+        """The list as it is now."""
+        self.expire()
+        return self.read()
+
+    def expire(self) -> None:
+        """Read anew at the next call: a limit is known to have moved."""
+        with self._lock:
+            self._next = 0.0
+
     def _fetch(self) -> dict[str, Info]:
-        infos: dict[str, Info] = {}
-        regions = frozenset(self._config.regions)
-        try:
-            for page in self._pages():
-                infos |= read(page.get("quotaInfos") or (), regions)
-        except Exception as error:
-            raise of_exception(error, Where(self._config.name), self._calls.clock.now()) from error
-        return infos
-
-    def _pages(self) -> Iterator[Mapping[str, Any]]:
-        import orjson
-
-        parent = f"projects/{self._config.project}/locations/global/services/compute.googleapis.com"
-        path = f"/v1/{parent}/quotaInfos"
-        url = (self._config.endpoint or _BASE).rstrip("/") + path
-        headers = self._clients.authorization(_BASE + path)
-        token = ""
-        for _ in range(_MOST_PAGES):
-            params = {"pageToken": token} if token else {}
-            answer = self._clients.http.get(url, params=params, headers=headers)
-            if answer.status_code != 200:
-                where, now = Where(self._config.name), self._calls.clock.now()
-                raise of_answer(answer.status_code, answer.content, where, now)
-            page = orjson.loads(answer.content)
-            yield page
-            token = page.get("nextPageToken", "")
-            if not token:
-                return
-        raise ProviderError(ErrorKind.UNKNOWN, f"the list of quotas has more than {_MOST_PAGES} pages")
+        return read(self._api.infos(), frozenset(self._config.regions))

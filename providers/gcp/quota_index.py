@@ -1,4 +1,4 @@
-"""What the Cloud Quotas API says of a project's GPU limits, and which of its values holds where. No I/O.
+"""What the Cloud Quotas API says of the limits that matter here, and which of its values holds where. No I/O.
 
 Shapes: Cloud Quotas API v1, QuotaInfo. It tells limits only, never usage.
 """
@@ -11,9 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# `PREEMPTIBLE-NVIDIA-H200-GPUS-per-project-region`; zonal and project-wide ones end otherwise.
-_REGIONAL = re.compile(r"([A-Z0-9-]+)-per-project-region")
+from providers.gcp import quota_metrics as metrics
+
+# `PREEMPTIBLE-NVIDIA-H200-GPUS-per-project-region`, `GPUS-ALL-REGIONS-per-project`; zonal ones end otherwise.
+_QUOTA_ID = re.compile(r"(?P<metric>[A-Z0-9-]+)-per-project(?P<regional>-region)?")
 _PASSED_OVER = re.compile(r"^COMMITTED_|_VWS_")
+_VCPUS = frozenset({*metrics.VCPU_METRIC.values(), metrics.PREEMPTIBLE_VCPUS})
+
+#: Where a limit on the whole project holds.
+GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """A quota: the vendor's name, whether an increase can be asked for, values from narrow to general."""
+    """A quota: the vendor's name and id, whether it is counted by region, whether an increase can be
+    asked for and why not, values from narrow to general.
+    """
 
     name: str
+    quota_id: str
+    regional: bool
     adjustable: bool | None
     values: tuple[Value, ...]
+    fixed_because: str = ""
 
     def limit(self, region: str, dimensions: Mapping[str, str]) -> float | None:
         """The limit that is in force; None if it is not told. The first value that is about it counts."""
@@ -51,21 +62,38 @@ def read(quota_infos: Iterable[Mapping[str, Any]], regions: frozenset[str]) -> d
         metric = _metric(info)
         if metric is not None:
             found[metric] = Info(
-                str(info.get("quotaDisplayName") or info.get("metricDisplayName") or metric),
-                _adjustable(info),
-                tuple(_values(info, regions)),
+                name=str(info.get("quotaDisplayName") or info.get("metricDisplayName") or metric),
+                quota_id=str(info["quotaId"]),
+                regional=metric not in metrics.PROJECT_WIDE,
+                adjustable=_adjustable(info),
+                values=tuple(_values(info, regions | {GLOBAL})),
+                fixed_because=_reason(info),
             )
     return found
 
 
 def _metric(info: Mapping[str, Any]) -> str | None:
-    """The metric of a regional quota on GPUs; None for all others."""
-    quota_id = str(info.get("quotaId", ""))
-    match = _REGIONAL.fullmatch(quota_id)
-    if match is None or "GPU" not in quota_id:
+    return metric_of(str(info.get("quotaId", "")))
+
+
+def metric_of(quota_id: str) -> str | None:
+    """The metric of a quota on GPUs or on vCPUs that GPU machines draw on; None for all others."""
+    match = _QUOTA_ID.fullmatch(quota_id)
+    if match is None:
         return None
-    metric = match[1].replace("-", "_")
-    return None if _PASSED_OVER.search(metric) else metric
+    metric = match["metric"].replace("-", "_")
+    if match["regional"] is None:
+        return metric if metric in metrics.PROJECT_WIDE else None
+    if metric in _VCPUS:
+        return metric
+    return metric if "GPU" in metric and not _PASSED_OVER.search(metric) else None
+
+
+def _reason(info: Mapping[str, Any]) -> str:
+    """Why no increase can be asked for, in the vendor's word; empty if it can or none is given."""
+    if info.get("isFixed"):
+        return "IS_FIXED"
+    return str((info.get("quotaIncreaseEligibility") or {}).get("ineligibilityReason") or "")
 
 
 def _adjustable(info: Mapping[str, Any]) -> bool | None:

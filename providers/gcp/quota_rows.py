@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TypeGuard
 
 from providers.gcp import quota_metrics as metrics
-from providers.gcp.quota_feed import SERVICE, Reading
+from providers.gcp.quota_api import SERVICE
+from providers.gcp.quota_feed import Reading
 from providers.gcp.quota_usage import Usage
 from providers.quotas import Quota, QuotaListing, QuotaUnit
 from providers.vocabulary import CapacityType, Scope

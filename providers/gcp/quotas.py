@@ -21,13 +21,15 @@ from providers.quotas import QuotaListing
 class Quotas:
     """The quotas of one account."""
 
-    def __init__(self, clients: Clients, calls: Calls, offers: Offers, config: AccountConfig) -> None:
+    def __init__(
+        self, clients: Clients, calls: Calls, offers: Offers, feed: QuotaFeed, config: AccountConfig
+    ) -> None:
         self._clients = clients
         self._calls = calls
         self._offers = offers
         self._config = config
         self._project = str(config.project)
-        self._feed = QuotaFeed(clients, calls, config)
+        self._feed = feed
         self._usage = UsageReader(clients, calls, config.name, self._project)
 
     def of_region(self, region: str) -> QuotaListing:

@@ -339,7 +339,7 @@ def test_other_kinds_of_quota_are_passed_over() -> None:
         "COMMITTED-NVIDIA-H100-GPUS-per-project-region",
         "NVIDIA-T4-VWS-GPUS-per-project-region",
         "NVIDIA-H100-GPUS-per-project-zone",
-        "GPUS-ALL-REGIONS-per-project",
+        "NVIDIA-L4-GPUS-per-project",
         "IN-USE-ADDRESSES-per-project-region",
     )
     assert read([info(name, value("1")) for name in names], frozenset({REGION})) == {}
