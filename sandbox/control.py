@@ -5,6 +5,7 @@ GET  /control/endpoints               each face's URL, by name
 GET  /control/instances               each instance: provider, id, name, state and so on
 GET  /control/console/PROVIDER/ID     what an instance has printed
 POST /control/{capacity,price,quota}  a rule as in the scenario
+POST /control/quota_review            how requests for more fare from now on, as in the scenario
 POST /control/reservation             a reservation as in the scenario; its times count from now
 POST /control/fault                   an event of the scenario, without `do` and `at`
 POST /control/restore                 {"where": {...}, "what": [...]}
@@ -28,6 +29,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sandbox.ledger import stamp
+from sandbox.quota_reviews import ReviewRule
 from sandbox.reservations import ReservationRule
 from sandbox.scenario import CapacityRule, Event, PriceRule, QuotaRule, Restore, SetFault, describe
 from sandbox.vm import Vm
@@ -66,6 +68,7 @@ def app(world: World) -> Starlette:
         "capacity": lambda body: world.set_capacity(CapacityRule.model_validate(body)),
         "price": lambda body: world.set_price(PriceRule.model_validate(body)),
         "quota": lambda body: world.set_quota(QuotaRule.model_validate(body)),
+        "quota_review": lambda body: world.set_review(ReviewRule.model_validate(body)),
         "reservation": lambda body: world.reserve(ReservationRule.model_validate(body)),
         "fault": fault,
         "restore": lambda body: world.restore(Restore.model_validate({"at": 0, "do": "restore", **body})),

@@ -9,6 +9,8 @@
       - {provider: gcp, region: us-central1, instance_type: a3-highgpu-8g, capacity_type: spot, price: 30.0}
     quotas:
       - {provider: azure, region: eastus, name: lowPriorityCores, limit: 96}
+    quota_reviews:
+      - {provider: aws, name: "P/*", verdict: partly_granted, decided: 7200}
     reservations:
       - {provider: gcp, name: paid, zone: us-central1-a, instance_type: a3-highgpu-8g, count: 2}
     events:
@@ -28,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from sandbox.catalogue import PROVIDERS, catalogue
 from sandbox.faults import Action, Fault, FaultRule
+from sandbox.quota_reviews import ReviewRule
 from sandbox.reservations import ReservationRule
 
 ProviderName = Literal["aws", "gcp", "azure"]
@@ -272,6 +275,7 @@ class Scenario(_Strict):
     capacity: tuple[CapacityRule, ...] = ()
     prices: tuple[PriceRule, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
+    quota_reviews: tuple[ReviewRule, ...] = ()
     reservations: tuple[ReservationRule, ...] = ()
     spot_prices: SpotPrices | None = None
     interruptions: Interruptions = Interruptions()

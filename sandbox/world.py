@@ -16,6 +16,7 @@ from sandbox.identity import Identity
 from sandbox.ledger import Ledger
 from sandbox.lifecycle import Lifecycle, Machines
 from sandbox.market import Market, Pool
+from sandbox.quota_reviews import QuotaRequest, QuotaReviews, ReviewRule
 from sandbox.quotas import QuotaRow
 from sandbox.reservations import Reservation, ReservationRule, Reservations
 from sandbox.scenario import CapacityRule, Event, PriceRule, QuotaRule, Restore, Scenario, Timings
@@ -57,6 +58,7 @@ class World:
         )
         self._script = Script(self)
         self._script.add(scenario.events)
+        self._reviews = QuotaReviews(scenario.quota_reviews, self.now, self.after, self._grant)
         for rule in scenario.reservations:
             self.reserve(rule)
         self._draw_prices_later()
@@ -274,6 +276,32 @@ class World:
             self._market.set_quota(rule)
             self._changed("quota", rule.model_dump())
 
+    def file_quota_request(
+        self, provider: str, request_id: str, *, region: str, name: str, wanted: float
+    ) -> QuotaRequest:
+        """Ask for a new limit; LookupError where there is no such quota. What may be asked for, and whether
+        beside another request, is for the face to say; the same id again stands in place of the first.
+        """
+        with self._lock:
+            limit = self._market.limit(provider, region, name)
+            if limit is None:
+                raise LookupError(name)
+            request = self._reviews.file(provider, request_id, region, name, wanted, limit)
+            facts = {"request": request_id, "region": region, "name": name, "wanted": wanted, "limit": limit}
+            self._ledger.note(self.now(), "quota_requested", provider, **facts)
+            return request
+
+    def quota_requests(self, provider: str) -> list[QuotaRequest]:
+        """A cloud's requests for more, in the order they were filed, decided ones included."""
+        with self._lock:
+            return self._reviews.of(provider)
+
+    def set_review(self, rule: ReviewRule) -> None:
+        """Have requests that are filed from now on fare otherwise."""
+        with self._lock:
+            self._reviews.put(rule)
+            self._changed("quota_review", rule.model_dump())
+
     def restore(self, order: Restore) -> None:
         """Undo what was set since the start, as far as the order says."""
         with self._lock:
@@ -352,6 +380,13 @@ class World:
 
     def _changed(self, what: str, facts: dict[str, Any]) -> None:
         self._ledger.note(self.now(), what, facts.pop("provider", "*"), **facts)
+
+    def _grant(self, request: QuotaRequest) -> None:
+        """The limit rises; one that has been raised further since stays."""
+        place = {"provider": request.provider, "region": request.region, "name": request.name}
+        limit = self._market.limit(**place)
+        if request.granted is not None and limit is not None and limit < request.granted:
+            self.set_quota(QuotaRule.model_validate({**place, "limit": request.granted}))
 
     def _draw_prices_later(self) -> None:
         moves = self.scenario.spot_prices

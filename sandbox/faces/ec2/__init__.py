@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sandbox.catalogue import catalogue
-from sandbox.faces.ec2 import estate, instances, inventory, prices, services, spot
+from sandbox.faces.ec2 import estate, instances, inventory, prices, quotas, services, spot
 from sandbox.faces.ec2.context import Context, Operation
 from sandbox.faces.ec2.errors import AwsError, from_fault, respond
 from sandbox.faces.ec2.launch import Launches
@@ -61,9 +61,15 @@ def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
         ("ec2", "DescribeSpotPriceHistory"): prices.describe_spot_price_history,
         ("pricing", "GetProducts"): prices.get_products,
         ("sts", "GetCallerIdentity"): services.get_caller_identity,
-        ("service-quotas", "ListServiceQuotas"): services.list_service_quotas,
-        ("service-quotas", "ListAWSDefaultServiceQuotas"): services.list_aws_default_service_quotas,
-        ("service-quotas", "GetServiceQuota"): services.get_service_quota,
+        ("service-quotas", "ListServiceQuotas"): quotas.list_service_quotas,
+        ("service-quotas", "ListAWSDefaultServiceQuotas"): quotas.list_aws_default_service_quotas,
+        ("service-quotas", "GetServiceQuota"): quotas.get_service_quota,
+        ("service-quotas", "RequestServiceQuotaIncrease"): quotas.request_service_quota_increase,
+        (
+            "service-quotas",
+            "ListRequestedServiceQuotaChangeHistory",
+        ): quotas.list_requested_service_quota_change_history,
+        ("service-quotas", "GetRequestedServiceQuotaChange"): quotas.get_requested_service_quota_change,
         ("ssm", "GetParameter"): services.get_parameter,
     }
 
