@@ -1,4 +1,4 @@
-"""Requests for more quota: filed, looked at and decided as the scenario says, which moves the limit itself."""
+"""Requests for more quota: filed, looked at and decided as the scenario says; then the limit itself moves."""
 
 from __future__ import annotations
 
