@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from sqlmodel import Session
@@ -26,6 +28,9 @@ LONGEST_AHEAD = timedelta(days=30)
 """A deadline further away than this, of a preemption or of maintenance, is a clock that is wrong."""
 
 
+_NOTHING: Mapping[str, list[Any]] = MappingProxyType({})
+
+
 def check_epoch(session: Session, attempt: Attempt, epoch: int) -> Job:
     """The job, if the attempt may still speak for it. Problem 409 if another attempt writes now."""
     job = session.get_one(Job, attempt.job_id)
@@ -42,23 +47,39 @@ def heartbeat(
     *,
     epoch: int,
     state: AgentState,
-    gpus: list[dict[str, Any]],
+    vitals: Mapping[str, list[Any]] = _NOTHING,
 ) -> Answer:
-    """An agent is alive and says what it does; the directive it gets."""
+    """An agent is alive and says what it does; the directive it gets. `vitals`: `gpus_now`, and `degraded`,
+    which names what the agent cannot do.
+    """
     job = check_epoch(session, attempt, epoch)
     now = ctx.now()
     if not instance.reachable:
         message = f"rank {instance.node} speaks again"
         record(session, "instance_reachable", "instance", instance.id, message, at=now, job_id=job.id)
     instance.agent_seen_at, instance.reachable = now, True
-    if gpus:
-        instance.facts = {**instance.facts, "gpus_now": gpus}
+    _take_vitals(session, instance, vitals, job, now)
     if instance.agent_state is not state and instance.exit_at is None:
         instance.agent_state = state
         wake_attempt(session, attempt, now)
         after_commit(session, partial(ctx.wake, "lifecycle"))
     session.add(instance)
     return directive(session, ctx, instance, attempt, job)
+
+
+def _take_vitals(
+    session: Session, instance: Instance, vitals: Mapping[str, list[Any]], job: Job, now: datetime
+) -> None:
+    before = instance.facts.get("degraded", [])
+    degraded = vitals.get("degraded", [])
+    if degraded != before:
+        what = f"degraded: {', '.join(degraded)}" if degraded else "no longer degraded"
+        message = f"rank {instance.node} on {instance.provider}/{instance.zone} is {what}"
+        kind = "instance_degraded" if degraded else "instance_recovered"
+        record(session, kind, "instance", instance.id, message, at=now, job_id=job.id, degraded=degraded)
+    given = {name: value for name, value in vitals.items() if value or name in instance.facts}
+    if given:
+        instance.facts = {**instance.facts, **given}
 
 
 def directive(session: Session, ctx: Context, instance: Instance, attempt: Attempt, job: Job) -> Answer:

@@ -13,6 +13,7 @@ from sqlmodel import Session
 
 from service.agents import reports
 from service.agents.assignment import assignment, named_blobs
+from service.agents.directives import Answer
 from service.agents.sessions import Hello, authenticate, check_claim, hello, still_serving
 from service.agents.updates import offered, zipapp_bytes
 from service.agents.user_data import PROTOCOL
@@ -81,6 +82,7 @@ class HeartbeatSaid(Said):
     epoch: int
     state: AgentState
     gpus: Annotated[list[GpuNow], Field(max_length=64)] = []
+    degraded: Annotated[list[Annotated[Reported, Field(max_length=64)]], Field(max_length=8)] = []
 
 
 class NoticeSaid(Said):
@@ -167,12 +169,17 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
     async def beat(
         said: HeartbeatSaid, authorization: Session_ = "", protocol: Protocol_ = 0
     ) -> dict[str, Any]:
-        gpus = [gpu.model_dump() for gpu in said.gpus]
-        answer = await as_agent(
-            authorization,
-            protocol,
-            lambda s, i, a: reports.heartbeat(s, ctx, i, a, epoch=said.epoch, state=said.state, gpus=gpus),
-        )
+        vitals: dict[str, list[Any]] = {
+            "gpus_now": [gpu.model_dump() for gpu in said.gpus],
+            "degraded": list(said.degraded),
+        }
+
+        def call(session: Session, instance: Instance, attempt: Attempt) -> Answer:
+            return reports.heartbeat(
+                session, ctx, instance, attempt, epoch=said.epoch, state=said.state, vitals=vitals
+            )
+
+        answer = await as_agent(authorization, protocol, call)
         return answer.as_json()
 
     @routes.post("/notice")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -85,10 +86,28 @@ def instances(
             item["capacity_type"],
             item["state"],
             item["job_id"],
+            _utilization(item["gpus_now"]),
             clock_time(item["agent_seen_at"]),
             clock_time(item["notice_deadline"]),
         )
         for item in items
     ]
-    columns = ("ID", "CLOUD'S ID", "WHERE", "TYPE", "CAPACITY", "STATE", "JOB", "AGENT SEEN", "NOTICE UNTIL")
+    columns = (
+        "ID",
+        "CLOUD'S ID",
+        "WHERE",
+        "TYPE",
+        "CAPACITY",
+        "STATE",
+        "JOB",
+        "GPU USE",
+        "AGENT SEEN",
+        "NOTICE UNTIL",
+    )
     table(columns, rows, empty="no instances" if everything else "no live instances; --all lists every one")
+
+
+def _utilization(gpus: Sequence[Mapping[str, Any]]) -> str | None:
+    """How busy the GPUs of an instance are on average; None where they do not say."""
+    known = [gpu["utilization"] for gpu in gpus if gpu["utilization"] is not None]
+    return f"{100 * sum(known) / len(known):.0f} %" if known else None

@@ -129,6 +129,8 @@ def _shown(row: Any, names: dict[str, str]) -> dict[str, Any]:
         "job_name": row["job_name"],
         "project": names.get(row["project_id"] or ""),
         "price_usd_hour": None if price is None else from_micros(price),
+        "gpus_now": row["facts"].get("gpus_now", []),
+        "degraded": row["facts"].get("degraded", []),
     }
 
 

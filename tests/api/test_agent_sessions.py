@@ -120,6 +120,20 @@ def test_sizes_that_no_document_holds_are_refused(machine: Machine) -> None:
     assert heard.status_code == 422
 
 
+def test_what_an_agent_says_of_its_instance_is_shown_and_told_of_once(machine: Machine) -> None:
+    gpus = [{"utilization": 0.5, "memory_used_bytes": 2**30}]
+    said = {"epoch": 1, "state": "running", "gpus": gpus, "degraded": ["notice_channel_down"]}
+    for _ in range(2):
+        assert machine.call("POST", "heartbeat", said).status_code == 200
+    service = machine.service
+    (shown,) = service.get("/v1/instances").json()["items"]
+    assert (shown["gpus_now"], shown["degraded"]) == (gpus, ["notice_channel_down"])
+    assert len(service.get("/v1/events?kind=instance_degraded").json()["items"]) == 1
+    assert machine.call("POST", "heartbeat", {"epoch": 1, "state": "running"}).status_code == 200
+    assert service.get("/v1/instances").json()["items"][0]["degraded"] == []
+    assert len(service.get("/v1/events?kind=instance_recovered").json()["items"]) == 1
+
+
 def test_what_a_job_printed_last_is_kept_without_what_steers_a_terminal(machine: Machine) -> None:
     detail = "lost \x1b[2J\0 it\ud800\nall"
     said = {"epoch": 1, "exit_code": 3, "reason": "exited", "detail": detail}

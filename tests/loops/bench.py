@@ -213,7 +213,7 @@ class Bench:
         self.ctx.wake("lifecycle")
 
     def beat(self, instance: Instance, state: AgentState) -> Answer:
-        return self._report(instance, reports.heartbeat, state=state, gpus=[])  # type: ignore[no-any-return]
+        return self._report(instance, reports.heartbeat, state=state)  # type: ignore[no-any-return]
 
     def exit(self, instance: Instance, code: int | None = 0, reason: str = "exited") -> None:
         self._report(instance, reports.exited, exit_code=code, reason=reason, detail="")

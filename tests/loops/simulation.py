@@ -368,13 +368,13 @@ class Simulation:
             return
         far = timedelta(days=self.chance.choice([-400, 400]))
         lies: tuple[tuple[Any, dict[str, Any]], ...] = (
-            (reports.heartbeat, {"epoch": person.epoch + 1, "state": AgentState.READY, "gpus": []}),
-            (reports.heartbeat, {"epoch": person.epoch - 1, "state": AgentState.RUNNING, "gpus": []}),
+            (reports.heartbeat, {"epoch": person.epoch + 1, "state": AgentState.READY}),
+            (reports.heartbeat, {"epoch": person.epoch - 1, "state": AgentState.RUNNING}),
             (reports.exited, {"epoch": person.epoch + 7, "exit_code": 0, "reason": "exited", "detail": ""}),
             (reports.started, {"restored": None}),
             (reports.notice, {"kind": "preemption", "deadline": self.true.now() + far, "source": "lie"}),
             (reports.checkpoint, {"name": "c-1", "size": 1}),
-            (reports.heartbeat, {"state": AgentState.RUNNING, "gpus": []}),
+            (reports.heartbeat, {"state": AgentState.RUNNING}),
         )
         report, said = self.chance.choice(lies)
         self._say(f"lie: {report.__name__} {said}")
@@ -468,7 +468,7 @@ class Simulation:
     def _beat(self, person: Agent) -> None:
         if person.state is AgentState.PREPARING:
             person.state = AgentState.READY
-        _, answer = self._report(person, reports.heartbeat, state=person.state, gpus=[])
+        _, answer = self._report(person, reports.heartbeat, state=person.state)
         if answer is None:
             return
         if answer.directive == "start" and person.state is AgentState.READY:
