@@ -19,6 +19,7 @@ from providers.azure.networks import Networks
 from providers.azure.observe import Observer
 from providers.azure.prices import RetailPrices
 from providers.azure.quotas import Quotas
+from providers.azure.region_checks import RegionChecks
 from providers.azure.remembered import Remembered
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
@@ -74,7 +75,10 @@ class AzureProvider:
         return tuple(self._config.regions)
 
     def check(self) -> Sequence[CheckResult]:
-        return Checks(self._config, self._arm, self._images, self._networks, self._quotas).run()
+        places = RegionChecks(
+            self._config, self._arm, self._images, self._networks, self._market, self._quotas
+        )
+        return Checks(self._config, self._arm, places).run()
 
     @only_provider_errors()
     def offers(self, region: str) -> OfferListing:

@@ -27,6 +27,10 @@ MARKET = (
     "/offers/ubuntu-hpc/skus/2204/versions"
 )
 
+WITH_TERMS = (
+    MARKET.replace("microsoft-dsvm", "acme").replace("ubuntu-hpc", "gpu-desktop").replace("2204", "pro")
+)
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
@@ -68,11 +72,13 @@ def test_the_checker_itself_finds_what_is_wrong() -> None:
         (f"{GALLERY}/versions/1.0.0", {}, compute.GalleryImageVersion),
         (f"{COMPUTE}/images/corral", {}, compute.Image),
         (MARKET, {}, compute.VirtualMachineImageResource),
+        (f"{WITH_TERMS}/3.1.0", {}, compute.VirtualMachineImage),
         (f"{MARKET}/22.04.2025121501", {}, compute.VirtualMachineImage),
         (f"{NETWORK}/networkInterfaces", {}, network.NetworkInterface),
         (f"{NETWORK}/publicIPAddresses", {}, network.PublicIPAddress),
         (f"{NETWORK}/virtualNetworks", {}, network.VirtualNetwork),
         (f"{NETWORK}/virtualNetworks/vnet-eastus/subnets/default", {}, network.Subnet),
+        (f"{NETWORK}/virtualNetworks/vnet-eastus/usages", {}, network.VirtualNetworkUsage),
         (f"{NETWORK}/networkSecurityGroups/nsg-eastus", {}, network.NetworkSecurityGroup),
     ],
 )

@@ -46,14 +46,15 @@ def locations(_face: Face, call: Call) -> Response:
 
 
 def provider(_face: Face, call: Call) -> Response:
-    """A resource provider's registration: all that are known are registered."""
+    """A resource provider's registration: all that are known are registered, or as a fault wants it."""
     known = {name.lower(): name for name in PROVIDERS}
     name = known.get(call.path["namespace"].lower())
     if name is None:
         text = f"The resource namespace '{call.path['namespace']}' is invalid."
         raise ArmError(404, "InvalidResourceNamespace", text)
     path = f"/subscriptions/{call.subscription}/providers/{name}"
-    body = {"id": path, "namespace": name, "registrationState": "Registered", "resourceTypes": []}
+    state = call.shown or "Registered"
+    body = {"id": path, "namespace": name, "registrationState": state, "resourceTypes": []}
     return JSONResponse(body)
 
 
@@ -90,6 +91,16 @@ def _group(face: Face, call: Call) -> dict[str, Any]:
 def permissions(_face: Face, call: Call) -> Response:
     """Whoever comes may do everything."""
     return listing(call, [{"actions": ["*"], "notActions": [], "dataActions": [], "notDataActions": []}])
+
+
+def locks(_face: Face, call: Call) -> Response:
+    """No locks, or one of the level that a fault wants."""
+    if not call.shown:
+        return listing(call, [])
+    path = f"/subscriptions/{call.subscription}/resourceGroups/{call.group}"
+    kind = "Microsoft.Authorization/locks"
+    row = {"id": f"{path}/providers/{kind}/keep", "name": "keep", "type": kind}
+    return listing(call, [{**row, "properties": {"level": call.shown}}])
 
 
 def resources(face: Face, call: Call) -> Response:

@@ -34,6 +34,11 @@ class Call:
         return self.path["subscription"]
 
     @property
+    def shown(self) -> str:
+        """The state that a fault wants shown, empty for the true one."""
+        return self.fault.value if self.fault is not None and self.fault.action == "state" else ""
+
+    @property
     def group(self) -> str:
         return self.path["group"]
 

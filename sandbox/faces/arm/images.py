@@ -16,8 +16,11 @@ from sandbox.faces.arm.state import GROUP, Face, resource_id
 GALLERY, IMAGE, VERSIONS = "corral", "corral", ("1.0.0", "1.1.0")
 #: The same as a managed image, which exists in one region only.
 MANAGED = "corral"
-#: Marketplace images: publisher:offer:sku -> versions. None has terms to accept.
+#: A marketplace image with terms to accept, once per subscription.
+WITH_TERMS = "acme:gpu-desktop:pro"
+#: Marketplace images: publisher:offer:sku -> versions.
 MARKETPLACE: Mapping[str, tuple[str, ...]] = {
+    WITH_TERMS: ("3.1.0",),
     "microsoft-dsvm:ubuntu-hpc:2204": ("22.04.2025081801", "22.04.2025121501"),
     "canonical:0001-com-ubuntu-server-jammy:22_04-lts-gen2": ("22.04.202508050", "22.04.202512010"),
 }
@@ -53,6 +56,43 @@ def must_exist(_face: Face, reference: Mapping[str, str], location: str) -> None
     if version not in (*MARKETPLACE.get(name, ()), "latest") or name not in MARKETPLACE:
         text = f"The platform image '{name}:{version}' is not available. Verify that all fields are correct."
         raise ArmError(404, "PlatformImageNotFound", text)
+
+
+def terms_must_be_met(face: Face, body: Mapping[str, Any], subscription: str) -> None:
+    """ArmError where an image has terms that are not named, or not accepted."""
+    reference = body["properties"]["storageProfile"]["imageReference"]
+    name = ":".join(str(reference.get(part, "")) for part in ("publisher", "offer", "sku")).lower()
+    plan = body.get("plan") or {}
+    if name != WITH_TERMS:
+        return
+    named = ":".join(str(plan.get(part, "")) for part in ("publisher", "product", "name")).lower()
+    if named != WITH_TERMS:
+        text = "Creating a virtual machine from Marketplace image requires Plan information in the request."
+        raise ArmError(400, "VMMarketplaceInvalidInput", text)
+    if (subscription.lower(), name) not in face.accepted:
+        text = (
+            "User failed validation to purchase resources. Error message: 'You have not accepted the legal "
+            f"terms on this subscription: '{subscription}' for this plan.'"
+        )
+        raise ArmError(400, "ResourcePurchaseValidationFailed", text)
+
+
+def agreement(face: Face, call: Call) -> Response:
+    """The terms of a plan (GET), or the same accepted (PUT)."""
+    name = ":".join(call.path[part] for part in ("publisher", "offer", "plan")).lower()
+    if name != WITH_TERMS:
+        raise ArmError(404, "NotFound", f"The plan '{name}' was not found.")
+    if (call.body.get("properties") or {}).get("accepted"):
+        face.accepted.add((call.subscription.lower(), name))
+    kind = "Microsoft.MarketplaceOrdering/offertypes/publishers/offers/plans/agreements"
+    facts = {
+        "publisher": call.path["publisher"],
+        "product": call.path["offer"],
+        "plan": call.path["plan"],
+        "accepted": (call.subscription.lower(), name) in face.accepted,
+        "licenseTextLink": "https://example.org/terms",
+    }
+    return JSONResponse({"id": call.url, "name": call.path["plan"], "type": kind, "properties": facts})
 
 
 def _is_ours(group: str, gallery: str, image: str) -> bool:
@@ -119,12 +159,15 @@ def market_version(_face: Face, call: Call) -> Response:
     version = call.path["version"]
     if version not in _market(call):
         raise ArmError(404, "NotFound", f"Artifact: VMImage was not found: version {version}.")
-    facts = {
+    facts: dict[str, Any] = {
         "hyperVGeneration": "V2",
         "architecture": "x64",
         "osDiskImage": {"operatingSystem": "Linux"},
         "dataDiskImages": [],
     }
+    names = {part: call.path[part] for part in ("publisher", "offer", "sku")}
+    if ":".join(names.values()).lower() == WITH_TERMS:
+        facts["plan"] = {"publisher": names["publisher"], "product": names["offer"], "name": names["sku"]}
     location = call.path["location"].lower()
     return JSONResponse({"id": call.url, "name": version, "location": location, "properties": facts})
 

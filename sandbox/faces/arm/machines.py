@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sandbox.faces.arm.call import ArmError, Call, listing, missing
-from sandbox.faces.arm.images import must_exist
+from sandbox.faces.arm.images import must_exist, terms_must_be_met
 from sandbox.faces.arm.network import must_have_subnet
 from sandbox.faces.arm.operations import End
 from sandbox.faces.arm.refusals import at_once, later
@@ -39,6 +39,7 @@ def create(face: Face, call: Call) -> Response:
             return _again(face, call, there, failed)
         asked = wanted(name, call.body)
         must_exist(face, asked.image, asked.location)
+        terms_must_be_met(face, call.body, call.subscription)
         must_have_subnet(face, asked.card.subnet, asked.location)
         return _create(face, call, name, asked)
 
@@ -220,8 +221,7 @@ def _read(face: Face, call: Call, *, view: bool) -> dict[str, Any]:
     vm = face.vm(call.subscription, call.group, name)
     if vm is None or not vm.visible(now):
         raise missing("Microsoft.Compute/virtualMachines", name, call.group)
-    shown = call.fault.value if call.fault is not None and call.fault.action == "state" else ""
-    return machine(vm, now, view=view, shown=shown)
+    return machine(vm, now, view=view, shown=call.shown)
 
 
 def in_group(face: Face, call: Call) -> Response:

@@ -50,11 +50,26 @@ def network(_face: Face, call: Call) -> Response:
 
 
 def subnet(_face: Face, call: Call) -> Response:
-    """One subnet."""
+    """One subnet, with Azure's default way out; a fault shows it `private`, behind a `nat` or `delegated`."""
     region = _region(call, call.path["name"], "vnet-", NETWORKS)
     if call.path["subnet"].lower() != "default":
         raise missing(f"{NETWORKS}/{call.path['name']}/subnets", call.path["subnet"], call.group)
     return JSONResponse(_subnet(call, region))
+
+
+def usages(face: Face, call: Call) -> Response:
+    """How many addresses of each subnet are taken; five belong to Azure."""
+    region = _region(call, call.path["name"], "vnet-", NETWORKS)
+    subnet = _subnet(call, region)["id"]
+    taken = len(objects(face, call, "nic", lambda vm: card_of(face, vm, expand=False)))
+    row = {
+        "id": subnet,
+        "currentValue": float(taken),
+        "limit": float(call.shown or 2**16 - 5),
+        "name": {"value": "SubnetSpace", "localizedValue": "Subnet size and usage"},
+        "unit": "Count",
+    }
+    return listing(call, [row])
 
 
 def security_group(_face: Face, call: Call) -> Response:
@@ -86,7 +101,15 @@ def _network(call: Call, region: str) -> dict[str, Any]:
 def _subnet(call: Call, region: str) -> dict[str, Any]:
     number = catalogue("azure").regions.index(region)
     path = resource_id(call.subscription, GROUP, NETWORKS, f"vnet-{region}/subnets/default")
-    facts = {"provisioningState": "Succeeded", "addressPrefix": f"10.{number}.0.0/16"}
+    facts: dict[str, Any] = {"provisioningState": "Succeeded", "addressPrefix": f"10.{number}.0.0/16"}
+    if call.shown == "private":
+        facts["defaultOutboundAccess"] = False
+    if call.shown == "nat":
+        gateway = resource_id(call.subscription, GROUP, "Microsoft.Network/natGateways", f"nat-{region}")
+        facts |= {"defaultOutboundAccess": False, "natGateway": {"id": gateway}}
+    if call.shown == "delegated":
+        to = {"serviceName": "Microsoft.Sql/managedInstances"}
+        facts["delegations"] = [{"name": "sql", "properties": to}]
     return {"id": path, "name": "default", "type": f"{NETWORKS}/subnets", "properties": facts}
 
 

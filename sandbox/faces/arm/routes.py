@@ -20,6 +20,10 @@ _MARKET_IMAGE = (
     f"{_COMPUTE}/locations/{{location}}/publishers/{{publisher}}/artifacttypes/vmimage/offers/{{offer}}"
     "/skus/{sku}/versions"
 )
+_TERMS = (
+    f"{_SUBSCRIPTION}/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine/publishers/{{publisher}}"
+    "/offers/{offer}/plans/{plan}/agreements/current"
+)
 
 ROUTES: tuple[Route, ...] = (
     Route("PUT", _VM, machines.CREATE, machines.create),
@@ -49,6 +53,7 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", f"{_ADDRESSES}/{{name}}", "PublicIPAddresses_Delete", network.delete_address),
     Route("GET", f"{_NETWORK}/virtualNetworks", "VirtualNetworks_List", network.networks),
     Route("GET", _VNET, "VirtualNetworks_Get", network.network),
+    Route("GET", f"{_VNET}/usages", "VirtualNetworks_ListUsage", network.usages),
     Route("GET", f"{_VNET}/subnets/{{subnet}}", "Subnets_Get", network.subnet),
     Route(
         "GET",
@@ -87,6 +92,20 @@ ROUTES: tuple[Route, ...] = (
         "Permissions_ListForResourceGroup",
         account.permissions,
     ),
+    Route(
+        "GET",
+        f"{_SUBSCRIPTION}/providers/Microsoft.Authorization/permissions",
+        "Permissions_ListForSubscription",
+        account.permissions,
+    ),
+    Route(
+        "GET",
+        f"{_GROUP}/providers/Microsoft.Authorization/locks",
+        "ManagementLocks_ListAtResourceGroupLevel",
+        account.locks,
+    ),
+    Route("GET", _TERMS, "MarketplaceAgreements_Get", images.agreement),
+    Route("PUT", _TERMS, "MarketplaceAgreements_Create", images.agreement),
     Route("POST", "/providers/Microsoft.ResourceGraph/resources", "Resources", graph.query),
     Route("GET", "/api/retail/prices", "RetailPrices_List", retail.prices, private=False),
 )

@@ -34,12 +34,16 @@ class FailedVm:
 
 @dataclass(slots=True)
 class Face:
-    """Handlers change it under `lock`, which is never held while the world waits for anything else."""
+    """Handlers change it under `lock`, which is never held while the world waits for anything else.
+
+    accepted: (subscription, publisher:offer:plan) whose terms were accepted.
+    """
 
     world: World
     operations: Operations = field(default_factory=Operations)
     failed: dict[tuple[str, str, str], FailedVm] = field(default_factory=dict)
     groups: dict[tuple[str, str], str] = field(default_factory=dict)
+    accepted: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def vm(self, subscription: str, group: str, name: str) -> Vm | None:

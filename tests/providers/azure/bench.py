@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
+
 from providers.azure.adapter import AzureProvider
 from providers.config import AccountConfig
 from providers.vocabulary import CapacityType, InstanceRef, Launched, LaunchRequest, OfferKey
@@ -112,6 +114,20 @@ class AzureBench:
         size: str = SIZE,
     ) -> OfferKey:
         return OfferKey("azure", "lab", zone.partition("-")[0], zone, size, capacity_type)
+
+    def cloud_terms_accepted(self) -> None:
+        """Somebody accepts the terms of the marketplace image."""
+        path = (
+            f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine"
+            "/publishers/acme/offers/gpu-desktop/plans/pro/agreements/current"
+        )
+        answer = httpx.put(
+            f"{self.cloud.url}{path}",
+            params={"api-version": "2021-01-01"},
+            headers={"Authorization": "Bearer t"},
+            json={"properties": {"accepted": True}},
+        )
+        answer.raise_for_status()
 
     def ask(self, key: OfferKey | None = None, *, nodes: int = 1, name: str = "a") -> LaunchRequest:
         """A prepared request."""

@@ -273,7 +273,10 @@ def test_a_sound_account_passes_every_check_and_learns_its_free_quota(bench: Azu
         ("Subnets_Get", "ResourceNotFound", 404, "subnet in eastus"),
         ("Subscriptions_ListLocations", "AuthorizationFailed", 403, "region eastus"),
         ("Usage_List", "AuthorizationFailed", 403, "quotas in eastus"),
-        ("ResourceSkus_List", "AuthorizationFailed", 403, "quotas in eastus"),
+        ("ResourceSkus_List", "AuthorizationFailed", 403, "sizes in eastus"),
+        ("ManagementLocks_List*", "AuthorizationFailed", 403, "locks on resource group sandbox"),
+        ("Permissions_ListForSubscription", "AuthorizationFailed", 403, "permissions on the subscription"),
+        ("VirtualNetworks_Get", "ResourceNotFound", 404, "subnet in eastus"),
     ],
 )
 def test_what_is_wrong_is_named_and_the_rest_is_still_looked_at(
@@ -283,6 +286,94 @@ def test_what_is_wrong_is_named_and_the_rest_is_still_looked_at(
     wrong = [line for line in bench.provider.check() if not line.ok]
     assert [line.subject for line in wrong] == [subject]
     assert code in wrong[0].detail
+
+
+@pytest.mark.parametrize(
+    ("call", "shown", "subject", "said"),
+    [
+        ("Providers_Get", "NotRegistered", "Microsoft.Compute", "machines"),
+        ("ManagementLocks_List*", "CanNotDelete", "locks on resource group sandbox", "keep (CanNotDelete)"),
+        ("VirtualNetworks_ListUsage", "0", "subnet in eastus", "no free address"),
+        ("Subnets_Get", "delegated", "subnet in eastus", "another service"),
+    ],
+)
+def test_a_state_in_which_nothing_could_be_launched_or_ended_is_a_failure_with_what_mends_it(
+    bench: AzureBench, call: str, shown: str, subject: str, said: str
+) -> None:
+    bench.cloud.fault(call, "state", value=shown)
+    wrong = [line for line in bench.provider.check() if not line.ok]
+    assert [line.subject for line in wrong] == [subject]
+    assert said in wrong[0].detail
+    assert wrong[0].remedy
+
+
+def test_what_quota_requests_and_evictions_need_is_looked_at_too(bench: AzureBench) -> None:
+    match = {"namespace": "Microsoft.Quota"}
+    bench.cloud.fault("Providers_Get", "state", value="NotRegistered", match=match)
+    wrong = [line for line in bench.provider.check() if not line.ok]
+    assert [line.subject for line in wrong] == ["Microsoft.Quota"]
+    assert "requests for more quota" in wrong[0].detail
+    assert wrong[0].remedy == "az provider register --namespace Microsoft.Quota"
+
+
+@pytest.mark.parametrize(
+    ("shown", "ok", "said"),
+    [("", True, "default outbound"), ("nat", True, "natGateways"), ("private", False, "has none")],
+)
+def test_machines_without_an_address_need_a_way_out_of_their_subnet(shown: str, ok: bool, said: str) -> None:
+    with opened(regions={"eastus": {"public_address": False}}) as bench:
+        if shown:
+            bench.cloud.fault("Subnets_Get", "state", value=shown, times=None)
+        line = lines(bench)["way out of eastus"]
+        assert (line.ok, said in line.detail) == (ok, True)
+        assert ok or "NAT gateway" in line.remedy
+
+
+def test_a_subnet_in_another_region_is_pointed_out() -> None:
+    abroad = f"{GROUP_ID}/providers/Microsoft.Network/virtualNetworks/vnet-westus3/subnets/default"
+    with opened(regions={"eastus": {"subnets": [abroad]}}) as bench:
+        assert "is in westus3" in lines(bench)["subnet in eastus"].detail
+
+
+def test_a_zone_that_the_region_does_not_have_is_pointed_out() -> None:
+    with opened(regions={"eastus": {"zones": ["eastus-1", "4"]}}) as bench:
+        assert "no zone 4; there are 1, 2, 3" in lines(bench)["region eastus"].detail
+    with opened(regions={"eastus": {"zones": ["eastus", "2"]}}) as bench:
+        assert lines(bench)["region eastus"].ok
+
+
+def test_sizes_that_are_closed_to_the_subscription_are_named() -> None:
+    with opened(regions={"westeurope": {}}) as bench:
+        detail = lines(bench)["sizes in westeurope"].detail
+        assert detail.startswith("12 on offer, 11 of them with GPUs; closed to this subscription:")
+        assert "Standard_ND96isr_H200_v5" in detail
+    with opened(regions={"westeurope": {}}, allowed_types=["Standard_ND96isr_H200_v5"]) as bench:
+        assert not lines(bench)["sizes in westeurope"].ok
+    with opened(allowed_types=["Standard_NC4as_T4"]) as bench:
+        assert "not known here: Standard_NC4as_T4" in lines(bench)["sizes in eastus"].detail
+
+
+def test_terms_of_a_marketplace_image_must_have_been_accepted() -> None:
+    with opened(image="acme:gpu-desktop:pro:latest") as bench:
+        line = lines(bench)["image in eastus"]
+        assert not line.ok
+        assert "az vm image terms accept --publisher acme --offer gpu-desktop --plan pro" in line.detail
+        asked = bench.provider.prepare(request(bench))
+        with pytest.raises(ProviderError) as caught:
+            bench.provider.launch(asked)
+        assert (caught.value.kind, caught.value.scope.image) == (ErrorKind.IMAGE_MISSING, asked.image)
+        bench.cloud_terms_accepted()
+        assert lines(bench)["image in eastus"].ok
+        bench.provider.launch(asked)
+        assert bench.live()["instance"] == 1
+
+
+def test_an_image_that_some_sizes_cannot_boot_says_which(bench: AzureBench) -> None:
+    assert "no boot on Standard_ND128isr_NDR_GB200_v6" in lines(bench)["image in eastus"].detail
+
+
+def test_it_is_said_that_a_stopped_machine_is_billed(bench: AzureBench) -> None:
+    assert "billed" in lines(bench)["a machine that powers itself off"].detail
 
 
 def test_a_region_that_does_not_exist_is_pointed_out() -> None:
