@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from clock import Clock
+from providers.aws import quota_requests
 from providers.aws.api import Api
 from providers.aws.cache import Cache
 from providers.aws.catalogue import Catalogue
@@ -65,6 +66,7 @@ class AwsProvider:
         chance: random.Random | None = None,
     ) -> None:
         self._config = config
+        self._clock = clock
         self._api = Api(config, clock, environment=environment, chance=chance)
         self._catalogue = Catalogue(self._api, config, clock)
         self._quotas = Quotas(self._api, self._catalogue, clock)
@@ -107,10 +109,10 @@ class AwsProvider:
         return SignalListing((), (region,))
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
-        return QuotaRequestListing((), (region,))
+        return quota_requests.read_requests(self._api, region, self._clock)
 
     def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
-        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+        return quota_requests.file(self._api, increase)
 
     def reservations(self, region: str) -> ReservationListing:
         return ReservationListing((), (region,))

@@ -22,8 +22,9 @@ from providers.read_retries import ReadRetries
 from providers.vocabulary import Scope
 
 # EC2's own buckets per account, region and action: RunInstances 5 and 2/s, TerminateInstances 100 and 5/s,
-# Describe* 100 and 20/s, other changes 50 and 5/s. [EC2 developer guide, "Request throttling"] Lists
-# of Service Quotas 10 and 10/s. [Service Quotas User Guide, "Quotas"] Ours leave half of that to others.
+# Describe* 100 and 20/s, other changes 50 and 5/s. [EC2 developer guide, "Request throttling"] Lists of
+# Service Quotas 10 and 10/s, its other reads 5 and 5/s. [Service Quotas User Guide, "Quotas"] Ours leave half
+# of that to others.
 RATES = {
     "run_instances": Rate(1, burst=4),
     "terminate_instances": Rate(3, burst=20),
@@ -31,6 +32,10 @@ RATES = {
     "get_products": Rate(5, burst=5),
     "list_service_quotas": Rate(5, burst=5),
     "list_aws_default_service_quotas": Rate(5, burst=5),
+    "get_service_quota": Rate(2, burst=5),
+    "get_aws_default_service_quota": Rate(2, burst=5),
+    "list_requested_service_quota_change_history": Rate(2, burst=5),
+    "request_service_quota_increase": Rate(1, burst=1),
 }
 DEFAULT_RATE = Rate(10, burst=20)
 

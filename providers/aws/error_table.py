@@ -138,6 +138,8 @@ THROTTLED = (
         K.THROTTLED,
         About.REGION,
     ),
+    # Service Quotas: too many requests for more are open; one has to be decided first.
+    Rule(("QuotaExceededException",), K.THROTTLED, About.REGION, _hours(1)),
 )
 
 AUTH = (
@@ -149,7 +151,12 @@ AUTH = (
         hint="service control policy",
     ),
     Rule(
-        ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException"),
+        (
+            "UnauthorizedOperation",
+            "AccessDenied",
+            "AccessDeniedException",
+            "DependencyAccessDeniedException",
+        ),
         K.AUTH,
         About.REGION,
         _minutes(30),
@@ -289,6 +296,8 @@ CONFLICT = (
             "InvalidKeyPair.Duplicate",
             "InvalidLaunchTemplateName.AlreadyExistsException",
             "EntityAlreadyExists",
+            "InvalidResourceStateException",
+            "ResourceAlreadyExistsException",
         ),
         K.CONFLICT,
         About.OFFER,

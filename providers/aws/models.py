@@ -27,7 +27,16 @@ OPERATIONS: dict[str, frozenset[str]] = {
         }
     ),
     "pricing": frozenset({"GetProducts"}),
-    "service-quotas": frozenset({"ListAWSDefaultServiceQuotas", "ListServiceQuotas"}),
+    "service-quotas": frozenset(
+        {
+            "GetAWSDefaultServiceQuota",
+            "GetServiceQuota",
+            "ListAWSDefaultServiceQuotas",
+            "ListRequestedServiceQuotaChangeHistory",
+            "ListServiceQuotas",
+            "RequestServiceQuotaIncrease",
+        }
+    ),
     "ssm": frozenset({"GetParameter"}),
 }
 

@@ -8,7 +8,9 @@ searched by name first, and by code where the name is a new one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from providers.aws.instance_types import quota_family
 from providers.vocabulary import CapacityType
@@ -60,6 +62,15 @@ LIMITS: tuple[Limit, ...] = (
         )
     ),
 )
+
+
+_CODES = frozenset(limit.code for limit in LIMITS)
+
+
+def is_known(entry: Mapping[str, Any]) -> bool:
+    """Whether a vendor's entry, which has QuotaCode and QuotaName, is about a quota of this table."""
+    name = entry.get("QuotaName", "")
+    return entry["QuotaCode"] in _CODES or any(re.fullmatch(limit.name, name) for limit in LIMITS)
 
 
 def limit_of(type_name: str, capacity_type: CapacityType, present: frozenset[Limit]) -> Limit | None:

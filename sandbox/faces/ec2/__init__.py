@@ -63,6 +63,7 @@ def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
         ("sts", "GetCallerIdentity"): services.get_caller_identity,
         ("service-quotas", "ListServiceQuotas"): quotas.list_service_quotas,
         ("service-quotas", "ListAWSDefaultServiceQuotas"): quotas.list_aws_default_service_quotas,
+        ("service-quotas", "GetAWSDefaultServiceQuota"): quotas.get_aws_default_service_quota,
         ("service-quotas", "GetServiceQuota"): quotas.get_service_quota,
         ("service-quotas", "RequestServiceQuotaIncrease"): quotas.request_service_quota_increase,
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandbox.faces.ec2.context import Context
@@ -69,22 +69,31 @@ def list_service_quotas(context: Context, params: dict[str, Any]) -> Mapping[str
 def get_service_quota(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
     """One quota by code."""
     _ec2_only(params)
-    return {"Quota": _named(context, params["QuotaCode"])}
+    return {"Quota": _of_code(_rows(context), params["QuotaCode"])}
 
 
 def list_aws_default_service_quotas(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
     """The vCPU quotas of EC2 as an account begins with them."""
     _ec2_only(params)
-    sold = [_entry(context.region, known, _DEFAULTS.get(name, 0.0)) for name, known in _QUOTAS.items()]
-    rows = sold + [_entry(context.region, known, 0.0) for known in _ELSEWHERE]
-    shown, token = page(rows, params, "default quotas", most=100)
+    shown, token = page(_defaults(context), params, "default quotas", most=100)
     return {"Quotas": shown} | ({"NextToken": token} if token else {})
+
+
+def get_aws_default_service_quota(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
+    """One of them by code."""
+    _ec2_only(params)
+    return {"Quota": _of_code(_defaults(context), params["QuotaCode"])}
+
+
+def _defaults(context: Context) -> list[dict[str, Any]]:
+    sold = [_entry(context.region, known, _DEFAULTS.get(name, 0.0)) for name, known in _QUOTAS.items()]
+    return sold + [_entry(context.region, known, 0.0) for known in _ELSEWHERE]
 
 
 def request_service_quota_increase(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
     """Ask for a new limit. [Service Quotas API Reference, RequestServiceQuotaIncrease]"""
     _ec2_only(params)
-    row = _named(context, params["QuotaCode"])
+    row = _of_code(_rows(context), params["QuotaCode"])
     wanted = float(params["DesiredValue"])
     if wanted <= row["Value"]:
         text = f"The desired value {wanted:g} is not above the current value {row['Value']:g}"
@@ -158,8 +167,8 @@ def _ec2_only(params: Mapping[str, Any]) -> None:
         raise AwsError("NoSuchResourceException", f"no quotas of service {params['ServiceCode']}")
 
 
-def _named(context: Context, code: str) -> dict[str, Any]:
-    for row in _rows(context):
+def _of_code(rows: Iterable[dict[str, Any]], code: str) -> dict[str, Any]:
+    for row in rows:
         if row["QuotaCode"] == code:
             return row
     raise AwsError("NoSuchResourceException", f"no quota {code} of service ec2")
