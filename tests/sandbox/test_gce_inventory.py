@@ -50,7 +50,17 @@ def test_the_face_serves_only_methods_of_the_discovery_documents() -> None:
     for method in METHODS:
         root = "/compute/v1/projects/p/" if not method.path.startswith("/") else ""
         path = (root + method.path).rstrip("/")
-        for name in ("project", "zone", "region", "instance", "operation", "family", "image", "subnetwork"):
+        for name in (
+            "project",
+            "zone",
+            "region",
+            "instance",
+            "operation",
+            "family",
+            "image",
+            "subnetwork",
+            "preference",
+        ):
             path = path.replace(f"{{{name}}}", "x")
         found = method_of(method.verb, path.replace("{service}", "x"))
         assert found is not None, method.id

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sandbox.catalogue import Catalogue
@@ -18,7 +18,8 @@ from sandbox.world import World
 
 SERVICE = "compute.googleapis.com"
 METHOD = "cloudquotas.projects.locations.services.quotaInfos.list"
-_PARENT = f"projects/100000000001/locations/global/services/{SERVICE}"
+PROJECT_NUMBER = "100000000001"
+_PARENT = f"projects/{PROJECT_NUMBER}/locations/global/services/{SERVICE}"
 _PAGE = 100
 
 #: metric -> GPU family or "" -> region -> limit.
@@ -27,12 +28,16 @@ Limits = dict[str, dict[str, dict[str, float]]]
 
 def page(world: World, table: Catalogue, query: Mapping[str, str]) -> dict[str, Any]:
     """One page of the list."""
+    return paged(query, "quotaInfos", list(quota_infos(world, table)))
+
+
+def paged(query: Mapping[str, str], field: str, every: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The page of a list that the query asks for."""
     size = int(query.get("pageSize") or _PAGE)
     start = _offset(query.get("pageToken", ""))
     if size < 0:
         raise ApiError(400, "badRequest", f"pageSize {size}: expected 0 or more")
-    every = list(quota_infos(world, table))
-    answer: dict[str, Any] = {"quotaInfos": every[start : start + size]}
+    answer: dict[str, Any] = {field: list(every[start : start + size])}
     if len(every) > start + size:
         answer["nextPageToken"] = base64.urlsafe_b64encode(str(start + size).encode()).decode()
     return answer

@@ -18,6 +18,7 @@ from sandbox.faces.gce.creation import PROVIDER, Creation
 from sandbox.faces.gce.inventory import Inventory, known_zone
 from sandbox.faces.gce.methods import COMMON, METHODS, Method
 from sandbox.faces.gce.operations import Operations
+from sandbox.faces.gce.preferences import Preferences
 from sandbox.faults import Fault, flatten
 from sandbox.vm import Vm
 from sandbox.wire import answer
@@ -85,6 +86,7 @@ class Face:
         self._creation = Creation(world, self._table, self._operations)
         self._handlers: dict[str, Callable[[Call], Body]] = {
             **Inventory(world, self._table).handlers,
+            **Preferences(world).handlers,
             "instances.insert": self._insert,
             "instances.bulkInsert": self._bulk_insert,
             "instances.list": self._list,

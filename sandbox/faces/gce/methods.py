@@ -25,6 +25,8 @@ class Method:
 
 _ZONE = "zones/{zone}"
 _REGION = "regions/{region}"
+_PREFERENCES = "cloudquotas.projects.locations.quotaPreferences"
+_PREFERENCES_PATH = "/v1/projects/{project}/locations/global/quotaPreferences"
 
 METHODS: tuple[Method, ...] = (
     Method("projects.get", "GET", ""),
@@ -66,5 +68,24 @@ METHODS: tuple[Method, ...] = (
         "GET",
         "/v1/projects/{project}/locations/global/services/{service}/quotaInfos",
         frozenset({"pageSize", "pageToken"}),
+    ),
+    Method(
+        f"{_PREFERENCES}.list",
+        "GET",
+        _PREFERENCES_PATH,
+        frozenset({"pageSize", "pageToken", "filter", "orderBy"}),
+    ),
+    Method(
+        f"{_PREFERENCES}.create",
+        "POST",
+        _PREFERENCES_PATH,
+        frozenset({"quotaPreferenceId", "ignoreSafetyChecks"}),
+    ),
+    Method(f"{_PREFERENCES}.get", "GET", f"{_PREFERENCES_PATH}/{{preference}}"),
+    Method(
+        f"{_PREFERENCES}.patch",
+        "PATCH",
+        f"{_PREFERENCES_PATH}/{{preference}}",
+        frozenset({"updateMask", "allowMissing", "validateOnly", "ignoreSafetyChecks"}),
     ),
 )
