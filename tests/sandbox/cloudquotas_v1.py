@@ -63,7 +63,9 @@ _PREFERENCES: dict[str, Any] = {
 
 DOCUMENT: dict[str, Any] = {
     "servicePath": "",
-    "parameters": {name: _parameter("query") for name in ("$.xgafv", "access_token", "alt", "$alt", "fields", "key")},
+    "parameters": {
+        name: _parameter("query") for name in ("$.xgafv", "access_token", "alt", "$alt", "fields", "key")
+    },
     "resources": {
         "quotaInfos": {
             "methods": {
