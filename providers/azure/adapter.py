@@ -18,6 +18,7 @@ from providers.azure.market import Market
 from providers.azure.networks import Networks
 from providers.azure.observe import Observer
 from providers.azure.prices import RetailPrices
+from providers.azure.quota_desk import QuotaDesk
 from providers.azure.quotas import Quotas
 from providers.azure.region_checks import RegionChecks
 from providers.azure.remembered import Remembered
@@ -62,6 +63,7 @@ class AzureProvider:
         self._networks = Networks(self._arm, clock)
         self._market = Market(config, self._arm, RetailPrices(config, clock), clock)
         self._quotas = Quotas(self._arm, self._market, clock)
+        self._quota_desk = QuotaDesk(self._arm, self._quotas, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
         self._launcher = Launcher(self._arm, self._observer, self._networks, self._remembered)
@@ -96,11 +98,14 @@ class AzureProvider:
     def spot_signals(self, region: str) -> SignalListing:
         return SignalListing((), (region,))
 
+    @only_provider_errors()
     def quota_requests(self, region: str) -> QuotaRequestListing:
-        return QuotaRequestListing((), (region,))
+        self._settings(region)
+        return self._quota_desk.listing(region)
 
+    @only_provider_errors(creates=True)
     def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
-        raise ProviderError(ErrorKind.UNSUPPORTED, f"{increase.key}: ask in the vendor's console")
+        return self._quota_desk.file(increase, self.regions)
 
     def reservations(self, region: str) -> ReservationListing:
         return ReservationListing((), (region,))

@@ -44,6 +44,7 @@ PERMISSIONS = "2022-04-01"
 LOCKS = "2020-05-01"
 MARKETPLACE = "2021-01-01"
 RESOURCE_GRAPH = "2021-03-01"
+QUOTA = "2025-09-01"
 
 
 class Arm:
@@ -92,6 +93,24 @@ class Arm:
             if error.kind is ErrorKind.NOT_FOUND:
                 return None
             raise
+
+    def put(
+        self, path: str, version: str, body: dict[str, Any], *, region: str | None = None
+    ) -> tuple[dict[str, Any], str | None]:
+        """Create or change something that is no virtual machine, once. Returns the answer and where to ask
+        after it, if Azure works on it. ProviderError is ambiguous where it may have been carried out.
+        """
+        from azure.core.rest import HttpRequest
+
+        def send() -> tuple[dict[str, Any], str | None]:
+            self._take("PUT", path, region)
+            request = HttpRequest("PUT", path, params=_query(version, {}), json=body)
+            response: HttpResponse = self._client().send_request(request, retry_total=0)
+            response.raise_for_status()
+            content: dict[str, Any] = response.json() if response.content else {}
+            return content, response.headers.get("Location")
+
+        return self._guard(send, Attempt(self.account, region, creating=True))
 
     def create_vm(
         self, name: str, body: dict[str, Any], attempt: Attempt

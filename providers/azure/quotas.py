@@ -57,6 +57,11 @@ class Quotas:
         found = quotas(rows, sizes, self._place(region), self._clock.now())
         return judged(found, _offers(sizes, self._arm.account, region))
 
+    def limits(self, region: str) -> dict[str, tuple[str, float | None]]:
+        """Everything that Azure counts in a region: squeezed key -> (key as it spells it, limit)."""
+        rows = self._usages(region)
+        return {family_key(_key(row)): (_key(row), _count(row.get("limit"))) for row in rows}
+
     def _usages(self, region: str) -> list[dict[str, Any]]:
         path = f"{self._arm.subscription}/providers/Microsoft.Compute/locations/{region}/usages"
         return self._arm.pages(path, COMPUTE)

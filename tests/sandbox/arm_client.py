@@ -24,12 +24,16 @@ IMAGE = f"{GROUP_ID}/providers/Microsoft.Compute/galleries/corral/images/corral/
 API = {"api-version": "2026-04-01"}
 
 
-class _Token:
+class Token:
+    """A credential that is none."""
+
     def get_token(self, *scopes: str, **options: Any) -> AccessToken:
         return AccessToken("t", 4_000_000_000)
 
 
-class _PlainHttp(SansIOHTTPPolicy[Any, Any]):
+class PlainHttp(SansIOHTTPPolicy[Any, Any]):
+    """Lets tokens travel without TLS."""
+
     def on_request(self, request: Any) -> None:
         request.context.options.setdefault("enforce_https", False)
 
@@ -77,10 +81,10 @@ def site(scenario: dict[str, object] | None = None) -> Iterator[Site]:
     """A local Azure with a client for as long as the block lasts."""
     with azure(scenario) as cloud:
         client = ComputeManagementClient(
-            _Token(),
+            Token(),
             SUBSCRIPTION,
             base_url=cloud.url,
-            per_call_policies=[_PlainHttp()],
+            per_call_policies=[PlainHttp()],
             retry_total=0,
             polling_interval=0.01,
         )

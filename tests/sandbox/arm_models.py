@@ -67,12 +67,22 @@ def _model(model: type, value: Any, path: str) -> Iterator[str]:
     if not isinstance(value, Mapping):
         yield f"{path}: an object is expected"
         return
+    model = _meant(model, value)
     fields = _fields(model)
     for key, item in value.items():
         if key not in fields:
             yield f"{path}.{key}: unknown field of {model.__name__}"
         else:
             yield from _against(fields[key], item, f"{path}.{key}")
+
+
+def _meant(model: type, value: Mapping[str, Any]) -> type:
+    """The subclass that a value says it is of, by its discriminator."""
+    model({})
+    kinds: Mapping[str, type] = vars(model).get("__mapping__", {})
+    fields = model._attr_to_rest_field.values()  # type: ignore[attr-defined]
+    name = next((field._rest_name for field in fields if field._is_discriminator), None)
+    return kinds.get(value.get(name), model) if name and kinds else model  # type: ignore[arg-type]
 
 
 @cache

@@ -13,7 +13,8 @@ from providers.azure.vm import body as sent_by_the_adapter
 from providers.azure.vm import frozen
 from providers.config import RegionConfig
 from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
-from tests.sandbox.arm_client import GROUP_ID, IMAGE, SIZE, SUBNET, Site, body
+from sandbox.quota_reviews import ReviewRule
+from tests.sandbox.arm_client import GROUP_ID, IMAGE, SIZE, SUBNET, PlainHttp, Site, Token, body
 from tests.sandbox.arm_client import site as opened
 from tests.sandbox.arm_models import strange
 from tests.sandbox.arm_server import SUBSCRIPTION
@@ -89,6 +90,48 @@ def test_an_answer_holds_only_what_the_models_know(
     rows = answer if isinstance(answer, list) else answer.get("value", [answer])
     assert rows
     assert [problem for row in rows for problem in strange(model, row)] == []
+
+
+QUOTA = f"{SUB}/providers/Microsoft.Compute/locations/eastus/providers/Microsoft.Quota"
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("quotas", "CurrentQuotaLimitBase"),
+        ("quotas/Standard%20NCASv3_T4%20Family", "CurrentQuotaLimitBase"),
+        ("quotaRequests", "QuotaRequestDetails"),
+        ("quotaRequests/q", "QuotaRequestDetails"),
+    ],
+)
+def test_an_answer_about_quota_holds_only_what_the_models_know(site: Site, path: str, model: str) -> None:
+    models = pytest.importorskip("azure.mgmt.quota.models")
+    world = site.cloud.world
+    denied = {"provider": "azure", "verdict": "denied", "taken_up": 0, "decided": 0}
+    world.set_review(ReviewRule.model_validate(denied))
+    world.file_quota_request("azure", "q", region="eastus", name="cores", wanted=9000)
+    site.cloud.advance(1)
+    answer = site.get(f"{QUOTA}/{path}")
+    rows = answer.get("value", [answer])
+    assert rows
+    assert [problem for row in rows for problem in strange(getattr(models, model), row)] == []
+
+
+def test_the_quota_sdk_files_a_request_and_reads_it(site: Site) -> None:
+    sdk = pytest.importorskip("azure.mgmt.quota")
+    models = pytest.importorskip("azure.mgmt.quota.models")
+    scope = f"{SUB[1:]}/providers/Microsoft.Compute/locations/westus3"
+    with sdk.QuotaMgmtClient(
+        Token(), SUBSCRIPTION, base_url=site.cloud.url, per_call_policies=[PlainHttp()], retry_total=0
+    ) as client:
+        wanted = models.QuotaProperties(
+            limit=models.LimitObject(value=5000), name=models.ResourceName(value="lowPriorityCores")
+        )
+        body = models.CurrentQuotaLimitBase(properties=wanted)
+        client.quota.begin_create_or_update("lowPriorityCores", scope, body, polling=False)
+        (shown,) = client.quota_request_status.list(scope)
+        assert shown.properties.value[0].limit.value == 5000
+        assert shown.properties.provisioning_state == "Accepted"
 
 
 def test_a_card_with_its_address_expanded_holds_only_what_the_models_know(site: Site) -> None:

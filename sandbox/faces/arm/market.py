@@ -97,23 +97,29 @@ def _capabilities(size: InstanceType) -> dict[str, str]:
 
 def usages(face: Face, call: Call) -> Response:
     """Limits and use of a region, in vCPUs where it is about cores."""
-    region = call.path["location"].lower()
-    if region not in catalogue("azure").regions:
-        text = f"No registered resource provider found for location '{region}'."
-        raise ArmError(400, "NoRegisteredProviderFound", text)
+    region = must_be_known(call)
     rows = [
         {
             "unit": "Count",
             "currentValue": int(row.usage),
             "limit": int(row.limit),
-            "name": {"value": row.name, "localizedValue": _LOCALIZED.get(row.name, f"{row.name} vCPUs")},
+            "name": {"value": row.name, "localizedValue": LOCALIZED.get(row.name, f"{row.name} vCPUs")},
         }
         for row in face.world.quotas("azure", region)
     ]
     return listing(call, rows, page_size=1000)
 
 
-_LOCALIZED = {
+def must_be_known(call: Call) -> str:
+    """The region that the path names; ArmError where there is no such."""
+    region = call.path["location"].lower()
+    if region not in catalogue("azure").regions:
+        text = f"No registered resource provider found for location '{region}'."
+        raise ArmError(400, "NoRegisteredProviderFound", text)
+    return region
+
+
+LOCALIZED = {
     "cores": "Total Regional vCPUs",
     "lowPriorityCores": "Total Regional Low-priority vCPUs",
     "virtualMachines": "Virtual Machines",

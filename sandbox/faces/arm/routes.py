@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.faces.arm import account, disks, graph, images, machines, market, network, retail
+from sandbox.faces.arm import account, disks, graph, images, machines, market, network, quota, retail
 from sandbox.faces.arm.call import Route
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
@@ -20,6 +20,7 @@ _MARKET_IMAGE = (
     f"{_COMPUTE}/locations/{{location}}/publishers/{{publisher}}/artifacttypes/vmimage/offers/{{offer}}"
     "/skus/{sku}/versions"
 )
+_QUOTA = f"{_COMPUTE}/locations/{{location}}/providers/Microsoft.Quota"
 _TERMS = (
     f"{_SUBSCRIPTION}/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine/publishers/{{publisher}}"
     "/offers/{offer}/plans/{plan}/agreements/current"
@@ -74,6 +75,11 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_MARKET_IMAGE}/{{version}}", "VirtualMachineImages_Get", images.market_version),
     Route("GET", f"{_COMPUTE}/skus", "ResourceSkus_List", market.skus),
     Route("GET", f"{_COMPUTE}/locations/{{location}}/usages", "Usage_List", market.usages),
+    Route("GET", f"{_QUOTA}/quotas", "Quota_List", quota.quotas),
+    Route("GET", f"{_QUOTA}/quotas/{{name}}", "Quota_Get", quota.quota),
+    Route("PUT", f"{_QUOTA}/quotas/{{name}}", "Quota_CreateOrUpdate", quota.file),
+    Route("GET", f"{_QUOTA}/quotaRequests", "QuotaRequestStatus_List", quota.requests),
+    Route("GET", f"{_QUOTA}/quotaRequests/{{id}}", "QuotaRequestStatus_Get", quota.request),
     Route("GET", _SUBSCRIPTION, "Subscriptions_Get", account.subscription),
     Route("GET", f"{_SUBSCRIPTION}/locations", "Subscriptions_ListLocations", account.locations),
     Route("GET", f"{_SUBSCRIPTION}/providers/{{namespace}}", "Providers_Get", account.provider),
