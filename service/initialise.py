@@ -22,7 +22,7 @@ from service.keys import key_file, load_keys, make_key_file
 from service.projects.model import Deployment, Project, Role, Token
 from service.projects.tokens import new_token
 from service.settings import Settings
-from service.upgrade import database_url, upgrade
+from service.upgrade import RETIRED, SchemaError, database_url, upgrade
 
 DEFAULT_PROJECT = "default"
 _SQLITE = "sqlite:///"
@@ -52,9 +52,17 @@ def prepare_folder(settings: Settings) -> None:
     """The data folder, ours alone: it holds the database, the key and the store."""
     Path(settings.data_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
     address = database_url(settings)
+    _refuse_retired(address)
     if address.startswith(_SQLITE):  # in a folder that others made, others may look
         with contextlib.suppress(OSError):  # it is there, or its folder is not: whoever opens it says so
             os.close(os.open(address.removeprefix(_SQLITE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _refuse_retired(address: str) -> None:
+    """SchemaError where the database was moved away: an empty one in its place would know of no instance."""
+    path = Path(address.removeprefix(_SQLITE))
+    if address.startswith(_SQLITE) and not path.exists() and path.with_name(path.name + RETIRED).exists():
+        raise SchemaError(f"{path} was moved to PostgreSQL: set database_url to where it went")
 
 
 def ensure_deployment(session: Session, settings: Settings, now: datetime) -> Deployment:

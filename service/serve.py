@@ -6,8 +6,6 @@ from service.lean_structlog import structlog
 
 # isort: split
 import asyncio
-import errno
-import fcntl
 import os
 import secrets
 import signal
@@ -17,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, TextIO
+from typing import Any
 
 from sqlmodel import Session, select
 
@@ -41,6 +39,7 @@ from service.pools import Pools
 from service.projects.model import Role, Token
 from service.references import UnresolvedError, resolved
 from service.settings import Settings
+from service.sole_process import sole_process
 from service.storage import Store, storage_url
 from service.structured_logging import configure, set_level
 from service.upgrade import database_url, upgrade
@@ -74,7 +73,7 @@ def serve(
     options = _storage_options(settings, environment)
     configure(settings.log_level, _hidden(settings, environment))
     with ExitStack() as held:
-        _lock(database_url(settings), held)
+        held.enter_context(sole_process(database_url(settings)))
         clock = ScaledClock.parse(settings.clock)
         database = Database(database_url(settings))
         held.callback(database.close)
@@ -228,24 +227,6 @@ def _providers(
 
 def _sizes(settings: Settings) -> dict[tuple[str, str], int]:
     return {(one.provider, one.name): one.max_concurrent_calls for one in settings.accounts}
-
-
-def _lock(url: str, held: ExitStack) -> None:
-    """One process per SQLite file: two would decide the same things at once."""
-    if not url.startswith("sqlite:///"):
-        return
-    path = Path(url.removeprefix("sqlite:///") + ".lock")
-    file: TextIO = held.enter_context(path.open("a+"))
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        other = file.read(32).strip() or "unknown"
-        message = f"another corral serve (process {other}) uses this database; SQLite takes one"
-        raise OSError(errno.EBUSY, message, str(path)) from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
 
 
 def _address(settings: Settings, listening: socket.socket) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 HEAD = "0002_quota_requests"
 REVISIONS: tuple[str, ...] = ("0001", "0002_quota_requests")
 DATABASE_FILE = "corral.db"
+RETIRED = ".moved"
+"""What is appended to the name of a SQLite file that was moved to PostgreSQL."""
 _LOCK = 7_206_310  # of the migration, among replicas on one PostgreSQL
 _SCRIPTS = Path(__file__).resolve().parent.parent / "migrations"
 

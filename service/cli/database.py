@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.arguments import ConfigFile, Json
-from service.cli.failure import CommandError
+from service.cli.failure import CommandError, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -68,6 +69,47 @@ def backup(
     line(f"{made}: {made.stat().st_size} bytes")
 
 
+def copy(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="An empty PostgreSQL database: postgresql://…, or env:NAME of a variable that holds it.",
+            metavar="URL",
+        ),
+    ],
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Move everything from SQLite to PostgreSQL, and retire the SQLite file.
+
+    Stop the service first; afterwards set database_url and start it again.
+    """
+    from service.cli.show import as_json, line, waiting
+    from service.references import UnresolvedError, resolved
+    from service.relocation import move
+    from service.sole_process import sole_process
+    from service.upgrade import RETIRED, database_url
+
+    try:
+        url = resolved({"target": target}, os.environ)["target"]
+    except UnresolvedError as error:
+        raise UsageError(str(error)) from error
+    if not url.startswith("postgresql"):
+        raise UsageError("the target must be a PostgreSQL database: postgresql://…")
+    source = database_url(_settings(config))
+    with _opened(source) as old, _opened(url) as new, waiting("copying"):
+        try:
+            with sole_process(source):
+                counts = move(old, new)
+        except OSError as error:
+            raise CommandError(f"db: {error.strerror}; stop it first") from error
+    if json:
+        as_json(counts)
+        return
+    line(f"{sum(counts.values())} rows of {len(counts)} tables copied and compared")
+    line(f"kept: {source.removeprefix('sqlite:///')}{RETIRED}; now set database_url and start the service")
+
+
 def _settings(config: Path | None) -> Settings:
     from service.cli.settings_file import load_settings
 
@@ -76,13 +118,22 @@ def _settings(config: Path | None) -> Settings:
 
 @contextmanager
 def _engine(settings: Settings) -> Iterator[Engine]:
-    """The database's engine; what goes wrong with it is one line."""
+    """The engine of the settings' database."""
+    from service.upgrade import database_url
+
+    with _opened(database_url(settings)) as engine:
+        yield engine
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Engine]:
+    """A database's engine; what goes wrong with it is one line."""
     from sqlalchemy.exc import OperationalError
 
     from service.db import Database
-    from service.upgrade import SchemaError, database_url
+    from service.upgrade import SchemaError
 
-    database = Database(database_url(settings))
+    database = Database(url)
     try:
         yield database.engine
     except SchemaError as error:

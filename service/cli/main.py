@@ -73,7 +73,12 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "secret": ("Secrets of a project.", {"set": secrets.put, "ls": secrets.ls, "rm": secrets.rm}),
     "db": (
         "The service's database; run these where the service runs.",
-        {"upgrade": database.upgrade, "check": database.check, "backup": database.backup},
+        {
+            "upgrade": database.upgrade,
+            "check": database.check,
+            "backup": database.backup,
+            "copy": database.copy,
+        },
     ),
 }
 
