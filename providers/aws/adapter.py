@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from clock import Clock
-from providers.aws import quota_requests
+from providers.aws import quota_requests, reservations
 from providers.aws.api import Api
 from providers.aws.cache import Cache
 from providers.aws.catalogue import Catalogue
@@ -26,7 +26,14 @@ from providers.aws.instances import (
     read_instances,
     unreadable,
 )
-from providers.aws.launch import freeze, is_prepared, refuse_unsendable, run_instances_parameters, subject
+from providers.aws.launch import (
+    freeze,
+    is_prepared,
+    is_reserved,
+    refuse_unsendable,
+    run_instances_parameters,
+    subject,
+)
 from providers.aws.quotas import Quotas
 from providers.aws.terminate import terminate
 from providers.config import AccountConfig
@@ -115,7 +122,18 @@ class AwsProvider:
         return quota_requests.file(self._api, increase)
 
     def reservations(self, region: str) -> ReservationListing:
-        return ReservationListing((), (region,))
+        found = [
+            raw for raw in reservations.read_reservations(self._api, region) if reservations.is_ours(raw)
+        ]
+        types = self._catalogue.types(region, (raw["InstanceType"] for raw in found))
+        zone_of, prices = self._catalogue.network(region).id_of, self._catalogue.on_demand.of(region).by_type
+        return ReservationListing(
+            tuple(
+                reservations.parse(raw, region, types[raw["InstanceType"]], zone_of, prices)
+                for raw in found
+                if raw["InstanceType"] in types
+            )
+        )
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         if is_prepared(request):
@@ -131,7 +149,10 @@ class AwsProvider:
             raise ProviderError(ErrorKind.UNSUPPORTED, message, scope=subject(request))
         wanted = request.image or config.image or self._config.image or DEFAULT_IMAGE
         image = self._images.get((region, wanted), lambda: resolve(self._api, region, wanted))
-        return freeze(request, zone, image, config)
+        reserved: Mapping[str, Any] | None = None
+        if is_reserved(request):
+            reserved = reservations.find_target(self._api, request, subject(request))
+        return freeze(request, zone, image, config, reserved)
 
     def launch(self, request: LaunchRequest) -> Launched:
         refuse_unsendable(request)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from clock import Clock
 from providers.aws.api import Api
 from providers.aws.cache import Cache
-from providers.aws.instance_types import Sold, read_offerings, read_types
+from providers.aws.instance_types import Sold, read_named, read_offerings, read_types
 from providers.aws.network import Network, read_network
 from providers.aws.prices import OnDemandPrices, PriceList, read_spot
 from providers.config import AccountConfig, RegionConfig
-from providers.vocabulary import CapacityType, Offer, OfferKey, OfferListing
+from providers.vocabulary import CapacityType, InstanceType, Offer, OfferKey, OfferListing
 
 TYPES_SECONDS = 24 * 3600.0
 OFFERINGS_SECONDS = 6 * 3600.0
@@ -38,6 +38,7 @@ class Catalogue:
     def __init__(self, api: Api, config: AccountConfig, clock: Clock) -> None:
         self._api, self._config, self._clock = api, config, clock
         self._types: Cache[str, dict[str, Sold]] = Cache(clock, TYPES_SECONDS)
+        self._further: Cache[tuple[str, frozenset[str]], dict[str, Sold]] = Cache(clock, TYPES_SECONDS)
         self._offerings: Cache[str, frozenset[tuple[str, str]]] = Cache(clock, OFFERINGS_SECONDS)
         self._networks: Cache[str, Network] = Cache(clock, NETWORK_SECONDS)
         self.on_demand = OnDemandPrices(api, clock)
@@ -63,6 +64,16 @@ class Catalogue:
     def type_names(self, region: str) -> tuple[str, ...]:
         """What is offered in the region, in whichever zone; at most a day old."""
         return tuple(sorted(self._sold(region)))
+
+    def types(self, region: str, names: Iterable[str]) -> dict[str, InstanceType]:
+        """Types by name, those that the settings leave out included; without those that we cannot use."""
+        wanted = frozenset(names)
+        sold = self._sold(region)
+        further = wanted.difference(sold)
+        if further:
+            extra = self._further.get((region, further), lambda: read_named(self._api, region, further))
+            sold = {**sold, **extra}
+        return {name: sold[name].type for name in wanted if name in sold}
 
     def _sold(self, region: str) -> dict[str, Sold]:
         allowed = self._config.allowed_types

@@ -82,7 +82,12 @@ CAPACITY = (
         _minutes(3),
     ),
     Rule(
-        ("ReservationCapacityExceeded", "InvalidCapacityReservationState.PendingActivation"),
+        (
+            "ReservationCapacityExceeded",
+            "InvalidCapacityReservationState",
+            "InvalidCapacityReservationState.PendingActivation",
+            "InvalidCapacityReservationState.Unavailable",
+        ),
         K.CAPACITY,
         About.RESERVATION,
         _minutes(1),
@@ -250,6 +255,12 @@ MISSING = (
         hint="invalid iam instance profile",
     ),
     Rule(
+        ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"),
+        K.NOT_FOUND,
+        About.RESERVATION,
+        _minutes(1),
+    ),
+    Rule(
         (
             "InvalidSubnet",
             "InvalidSubnetID.NotFound",
@@ -261,7 +272,6 @@ MISSING = (
             "InvalidLaunchTemplateId.NotFound",
             "InvalidLaunchTemplateName.NotFoundException",
             "InvalidLaunchTemplateId.VersionNotFound",
-            "InvalidCapacityReservationId.NotFound",
             "InvalidNetworkInterfaceID.NotFound",
             "InvalidVolume.NotFound",
             "InvalidInstanceID.NotFound",

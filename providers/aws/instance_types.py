@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,12 +86,21 @@ def read_types(api: Api, region: str, allowed: tuple[str, ...]) -> dict[str, Sol
     return {one.type.name: one for one in sold if one is not None}
 
 
+def read_named(api: Api, region: str, names: Iterable[str]) -> dict[str, Sold]:
+    """Types by name, of any architecture; what we cannot use or the region does not know is left out."""
+    sold = (parse(raw, any_architecture=True) for raw in _described(api, region, names))
+    return {one.type.name: one for one in sold if one is not None}
+
+
 def read_sizes(api: Api, region: str, names: Iterable[str]) -> dict[str, int]:
     """vCPUs of these types as they come; one that the region does not know is left out."""
+    return {raw["InstanceType"]: raw["VCpuInfo"]["DefaultVCpus"] for raw in _described(api, region, names)}
+
+
+def _described(api: Api, region: str, names: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     wanted = sorted(names)
-    sizes: dict[str, int] = {}
     for start in range(0, len(wanted), FILTER_VALUES):
-        described = api.pages(
+        yield from api.pages(
             "ec2",
             region,
             "describe_instance_types",
@@ -99,8 +108,6 @@ def read_sizes(api: Api, region: str, names: Iterable[str]) -> dict[str, int]:
             Filters=[{"Name": "instance-type", "Values": wanted[start : start + FILTER_VALUES]}],
             MaxResults=100,
         )
-        sizes.update((raw["InstanceType"], raw["VCpuInfo"]["DefaultVCpus"]) for raw in described)
-    return sizes
 
 
 def read_offerings(api: Api, region: str, names: Iterable[str]) -> frozenset[tuple[str, str]]:

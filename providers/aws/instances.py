@@ -54,7 +54,7 @@ def parse(
     tags = {tag["Key"]: tag["Value"] for tag in raw.get("Tags", ())}
     token, node = raw.get("ClientToken", ""), raw.get("AmiLaunchIndex")
     state = STATES.get(raw.get("State", {}).get("Name", ""), InstanceState.UNKNOWN)
-    capacity_type = LIFECYCLES.get(raw.get("InstanceLifecycle", ""), CapacityType.ON_DEMAND)
+    capacity_type = bought(raw)
     reason, error, detail = _ending(raw, state, _subject(raw, account, region, zone, capacity_type))
     return CloudInstance(
         provider_id=raw["InstanceId"],
@@ -75,6 +75,13 @@ def parse(
     )
 
 
+def bought(raw: Mapping[str, Any]) -> CapacityType:
+    """How an instance was bought; one in a capacity reservation says so by its id, not by its lifecycle."""
+    if raw.get("CapacityReservationId"):
+        return CapacityType.RESERVED
+    return LIFECYCLES.get(raw.get("InstanceLifecycle", ""), CapacityType.ON_DEMAND)
+
+
 def _subject(
     raw: Mapping[str, Any], account: Scope, region: str, zone: str, capacity_type: CapacityType
 ) -> Scope:
@@ -87,6 +94,7 @@ def _subject(
         instance_type=name,
         family=quota_family(name),
         capacity_type=capacity_type,
+        reservation=raw.get("CapacityReservationId") or None,
         subnet=raw.get("SubnetId"),
         image=raw.get("ImageId"),
     )

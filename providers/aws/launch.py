@@ -9,6 +9,7 @@ from typing import Any
 from providers.aws.images import Image
 from providers.aws.instance_types import quota_family
 from providers.aws.network import Zone
+from providers.aws.reservations import is_block
 from providers.config import RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, LaunchRequest, Scope
@@ -18,14 +19,28 @@ USER_DATA_BYTES = 16384  # before base64 [EC2 User Guide, "Instance user data"]
 # Keys of LaunchRequest.extra: all that settings and the region decide, frozen when the request is prepared.
 ZONE_NAME, ROOT_DEVICE, DATA_DEVICES = "zone_name", "root_device", "data_devices"
 SECURITY_GROUPS, PUBLIC_ADDRESS, INSTANCE_ROLE = "security_groups", "public_address", "instance_role"
+BLOCK, GROUP = "capacity_block", "placement_group"
 
 
 def is_prepared(request: LaunchRequest) -> bool:
     return request.image is not None and request.subnet is not None and ROOT_DEVICE in request.extra
 
 
-def freeze(request: LaunchRequest, zone: Zone, image: Image, config: RegionConfig) -> LaunchRequest:
-    """The prepared request: everything that could change between two sendings is written into it."""
+def is_reserved(request: LaunchRequest) -> bool:
+    """Whether it is meant for capacity that was paid for ahead."""
+    return request.offer.capacity_type is CapacityType.RESERVED
+
+
+def freeze(
+    request: LaunchRequest,
+    zone: Zone,
+    image: Image,
+    config: RegionConfig,
+    reserved: Mapping[str, Any] | None = None,
+) -> LaunchRequest:
+    """The prepared request: everything that could change between two sendings is written into it. reserved:
+    the raw reservation that it names.
+    """
     extra = {
         ZONE_NAME: zone.name,
         ROOT_DEVICE: image.root_device,
@@ -33,9 +48,20 @@ def freeze(request: LaunchRequest, zone: Zone, image: Image, config: RegionConfi
         SECURITY_GROUPS: ",".join(config.security_groups),
         PUBLIC_ADDRESS: "yes" if config.public_address else "no",
         INSTANCE_ROLE: config.instance_role or "",
+        **_reserved_extra(reserved),
     }
     sized = replace(request, disk_gib=max(request.disk_gib, image.root_gib))
     return sized.with_resolved(image=image.id, subnet=request.subnet or zone.subnet, **extra)
+
+
+def _reserved_extra(reserved: Mapping[str, Any] | None) -> dict[str, str]:
+    """A reservation that was made in a placement group is used in that group only. [EC2 User Guide, "Capacity
+    Reservations in cluster placement groups"]
+    """
+    if reserved is None:
+        return {}
+    group = str(reserved.get("PlacementGroupArn") or "").rpartition("/")[2]
+    return {BLOCK: "yes" if is_block(reserved) else "no"} | ({GROUP: group} if group else {})
 
 
 def subject(request: LaunchRequest) -> Scope:
@@ -60,8 +86,8 @@ def refuse_unsendable(request: LaunchRequest) -> None:
     problem = None
     if not is_prepared(request):
         problem = "the request was not prepared"
-    elif request.offer.capacity_type is CapacityType.RESERVED:
-        problem = "launching into a reservation is not supported"
+    elif is_reserved(request) and request.offer.reservation is None:
+        problem = "a launch into reserved capacity names its reservation"
     elif len(request.user_data.encode()) > USER_DATA_BYTES:
         problem = f"user data has {len(request.user_data.encode())} bytes, EC2 takes {USER_DATA_BYTES}"
     if problem is not None:
@@ -71,8 +97,9 @@ def refuse_unsendable(request: LaunchRequest) -> None:
 def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
     """The same bytes for the same prepared request, each time.
 
-    Idempotency is per zone because Placement names it; no open capacity reservation is consumed; metadata is
-    version 2 only; an instance that shuts itself down is terminated; every disk goes with its instance.
+    Idempotency is per zone because Placement names it; capacity reservations are consumed by name only, and
+    a full one refuses; metadata is version 2 only; an instance that shuts itself down is terminated; every
+    disk goes with its instance.
     [EC2 API Reference, RunInstances; EC2 developer guide, "Ensuring idempotency"]
     """
     extra, spot = request.extra, request.offer.capacity_type is CapacityType.SPOT
@@ -92,8 +119,8 @@ def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
             "InstanceMetadataTags": "disabled",
         },
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "Placement": {"AvailabilityZone": extra[ZONE_NAME]},
-        "CapacityReservationSpecification": {"CapacityReservationPreference": "none"},
+        "Placement": _placement(extra),
+        "CapacityReservationSpecification": _reservation(request),
         "TagSpecifications": _tagged(request, spot),
     }
     if spot:
@@ -101,9 +128,29 @@ def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
         if request.max_price is not None:  # above it EC2 refuses, and later takes the instance back
             options["MaxPrice"] = f"{request.max_price:.4f}"
         parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+    elif extra.get(BLOCK) == "yes":
+        parameters["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
     if role := extra[INSTANCE_ROLE]:
         parameters["IamInstanceProfile"] = {"Arn" if role.startswith("arn:") else "Name": role}
     return parameters
+
+
+def _placement(extra: Mapping[str, str]) -> dict[str, str]:
+    place = {"AvailabilityZone": extra[ZONE_NAME]}
+    return place | ({"GroupName": extra[GROUP]} if extra.get(GROUP) else {})
+
+
+def _reservation(request: LaunchRequest) -> dict[str, Any]:
+    """Unless told otherwise, EC2 lets a launch eat whatever open reservation matches, and lets one that finds
+    its reservation full go on as a plain one. [EC2 API Reference, CapacityReservationSpecification]
+    """
+    named = request.offer.reservation
+    if named is None:
+        return {"CapacityReservationPreference": "none"}
+    return {
+        "CapacityReservationPreference": "capacity-reservations-only",
+        "CapacityReservationTarget": {"CapacityReservationId": named},
+    }
 
 
 def _interface(request: LaunchRequest) -> dict[str, Any]:

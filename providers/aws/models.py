@@ -16,6 +16,7 @@ OPERATIONS: dict[str, frozenset[str]] = {
         {
             "CancelSpotInstanceRequests",
             "DescribeAvailabilityZones",
+            "DescribeCapacityReservations",
             "DescribeImages",
             "DescribeInstanceTypeOfferings",
             "DescribeInstanceTypes",

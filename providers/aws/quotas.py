@@ -16,6 +16,7 @@ from providers.aws.catalogue import Catalogue
 from providers.aws.instance_types import read_sizes
 from providers.aws.instances import LIFECYCLES
 from providers.aws.quota_table import LIMITS, Limit, is_split, limit_of
+from providers.aws.reservations import read_reservations, unused
 from providers.errors import ProviderError
 from providers.quotas import Quota, QuotaListing, QuotaUnit
 from providers.vocabulary import CapacityType, Scope
@@ -98,6 +99,8 @@ class Quotas:
             "ec2", region, "describe_instances", "Reservations", Filters=wanted, MaxResults=1000
         )
         counts = counted(instance for reservation in pages for instance in reservation["Instances"])
+        for name, free in unused(read_reservations(self._api, region)):
+            counts[name, CapacityType.ON_DEMAND] += free
         unsized = {name for name, _ in counts} - self._sizes.keys()
         if unsized:
             self._sizes.update(read_sizes(self._api, region, unsized))

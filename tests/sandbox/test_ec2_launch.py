@@ -198,7 +198,11 @@ SPOT_STOP = {"MarketType": "spot", "SpotOptions": {"InstanceInterruptionBehavior
         ({"MinCount": 2, "MaxCount": 1}, "InvalidParameterValue"),
         ({"MinCount": 0, "MaxCount": 1}, "InvalidParameterValue"),
         ({"InstanceMarketOptions": SPOT_STOP}, "InvalidParameterCombination"),
-        ({"InstanceMarketOptions": {"MarketType": "capacity-block"}}, "Unsupported"),
+        (on_demand(InstanceMarketOptions={"MarketType": "capacity-block"}), "MissingParameter"),
+        (
+            on_demand(InstanceMarketOptions={"MarketType": "interruptible-capacity-reservation"}),
+            "Unsupported",
+        ),
         ({"InstanceInitiatedShutdownBehavior": "explode"}, "InvalidParameterValue"),
         (
             {"NetworkInterfaces": [{"DeviceIndex": 0}], "SecurityGroups": ["default"]},

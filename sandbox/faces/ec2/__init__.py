@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sandbox.catalogue import catalogue
-from sandbox.faces.ec2 import estate, instances, inventory, prices, quotas, services, spot
+from sandbox.faces.ec2 import estate, instances, inventory, prices, quotas, reservations, services, spot
 from sandbox.faces.ec2.context import Context, Operation
 from sandbox.faces.ec2.errors import AwsError, from_fault, respond
 from sandbox.faces.ec2.launch import Launches
@@ -55,6 +55,7 @@ def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
         ("ec2", "DescribeAvailabilityZones"): inventory.describe_availability_zones,
         ("ec2", "DescribeInstanceTypes"): inventory.describe_instance_types,
         ("ec2", "DescribeInstanceTypeOfferings"): inventory.describe_instance_type_offerings,
+        ("ec2", "DescribeCapacityReservations"): reservations.describe,
         ("ec2", "DescribeSubnets"): estate.describe_subnets,
         ("ec2", "DescribeSecurityGroups"): estate.describe_security_groups,
         ("ec2", "DescribeImages"): estate.describe_images,

@@ -110,6 +110,8 @@ def _allocate(
         user_data=wanted.user_data,
         public_ip=wanted.public_ip,
         max_price=_ceiling(context, wanted, zone),
+        reservation=wanted.reservation,
+        matching=wanted.matching,
         poweroff=wanted.poweroff,
         eviction=wanted.eviction,
         keep=wanted.keep,

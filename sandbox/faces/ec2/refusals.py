@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandbox.faces.ec2 import reservations
 from sandbox.faces.ec2.context import Context
 from sandbox.faces.ec2.errors import AwsError
 from sandbox.world import Refusal
@@ -27,6 +28,8 @@ def refused(context: Context, refusal: Refusal, *, zonal: bool) -> AwsError:
         return AwsError("SpotMaxPriceTooLow", text)
     if refusal.kind == "unsupported":
         return AwsError("Unsupported", _unsupported(context, refusal))
+    if refusal.kind == "reservation":
+        return reservations.refusal(facts["obstacle"])
     return AwsError("InsufficientInstanceCapacity", _no_capacity(context, refusal, zonal), 500)
 
 

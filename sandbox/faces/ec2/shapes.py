@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ _REASONS = {
     "max_age": ("Client.UserInitiatedShutdown", "User initiated shutdown"),
 }
 _UNKNOWN_STATE_CODE = 255
+RESERVATION_ID = re.compile(r"cr-[0-9a-f]{5,17}")
 
 
 def state_name(vm: Vm) -> str:
@@ -73,10 +76,11 @@ def instance(context: Context, vm: Vm) -> dict[str, Any]:
         "Monitoring": {"State": "disabled"},
         "StateTransitionReason": "",
         "Tags": tags(vm.tags),
-        "InstanceLifecycle": "spot" if vm.capacity_type == "spot" else None,
+        "InstanceLifecycle": _lifecycle(vm),
         "SpotInstanceRequestId": spot_request_id(vm),
     }
     if vm.state != "terminated":
+        shown["CapacityReservationId"] = reservation_id(vm.reservation) if vm.reservation else None
         shown |= _attached(context, vm)
     if vm.end_reason:
         code, text = _REASONS[vm.end_reason]
@@ -88,6 +92,17 @@ def instance(context: Context, vm: Vm) -> dict[str, Any]:
     if context.fault is not None and context.fault.action == "state":
         shown["State"] = {"Code": _UNKNOWN_STATE_CODE, "Name": context.fault.value}
     return shown
+
+
+def _lifecycle(vm: Vm) -> str | None:
+    if vm.capacity_type == "spot":
+        return "spot"
+    return "capacity-block" if vm.paid_ahead else None
+
+
+def reservation_id(name: str) -> str:
+    """A capacity reservation's id: the scenario's name for it, if that looks like one."""
+    return name if RESERVATION_ID.fullmatch(name) else f"cr-{hashlib.sha256(name.encode()).hexdigest()[:17]}"
 
 
 def tags(values: dict[str, str]) -> list[dict[str, str]]:

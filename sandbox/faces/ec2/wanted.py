@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sandbox.faces.ec2 import reservations
 from sandbox.faces.ec2.context import Context
 from sandbox.faces.ec2.errors import AwsError
 from sandbox.faces.ec2.site import IMAGE_GIB, PARAMETERS, ROOT_DEVICE
@@ -53,6 +54,8 @@ class Wanted:
     disks: tuple[str, ...]
     disk_gib: int
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
+    reservation: str | None = None
+    matching: bool = True
 
 
 def read(context: Context, params: Mapping[str, Any]) -> Wanted:
@@ -86,6 +89,8 @@ def read(context: Context, params: Mapping[str, Any]) -> Wanted:
         disks=disks,
         disk_gib=gib,
         tags=_tags(params.get("TagSpecifications", []), market),
+        reservation=reservations.target(context, params, zone, _market_type(params)),
+        matching=reservations.matching(params, _market_type(params)),
     )
 
 
@@ -96,10 +101,6 @@ def _refuse_absent(params: Mapping[str, Any]) -> None:
     if params.get("Placement", {}).get("GroupName"):
         name = params["Placement"]["GroupName"]
         raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
-    target = params.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget")
-    if target:
-        text = f"The capacity reservation '{target}' does not exist"
-        raise AwsError("InvalidCapacityReservationId.NotFound", text)
 
 
 def _interface(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,10 +141,10 @@ def _market(
     params: Mapping[str, Any],
 ) -> tuple[CapacityType, float | None, Literal["delete", "stop"]]:
     options = params.get("InstanceMarketOptions", {})
-    kind = options.get("MarketType")
-    if kind is None and "SpotOptions" not in options:
+    kind = _market_type(params)
+    if kind in (None, "capacity-block"):
         return "on_demand", None, "delete"
-    if kind not in (None, "spot"):
+    if kind != "spot":
         raise AwsError("Unsupported", f"The market type '{kind}' is not offered by the local clouds")
     spot = options.get("SpotOptions", {})
     behaviour = spot.get("InstanceInterruptionBehavior", "terminate")
@@ -151,6 +152,12 @@ def _market(
         text = f"Interruption behavior '{behaviour}' needs a persistent Spot request"
         raise AwsError("InvalidParameterCombination", text)
     return "spot", _bid(spot.get("MaxPrice")), "delete" if behaviour == "terminate" else "stop"
+
+
+def _market_type(params: Mapping[str, Any]) -> str | None:
+    options = params.get("InstanceMarketOptions", {})
+    kind: str | None = options.get("MarketType")
+    return "spot" if kind is None and "SpotOptions" in options else kind
 
 
 def _bid(text: str | None) -> float | None:

@@ -16,6 +16,7 @@ from providers.aws.adapter import AwsProvider
 from providers.aws.instance_types import quota_family
 from providers.vocabulary import OfferKey
 from sandbox.faces.ec2 import app
+from sandbox.reservations import ReservationRule
 from sandbox.scenario import CapacityRule, QuotaRule, Scenario, SetFault
 from sandbox.vm import Vm
 from sandbox.wire import CuttableProtocol
@@ -103,7 +104,26 @@ class AwsBench:
     def live(self) -> Mapping[str, int]:
         return {kind: row["live"] for kind, row in self.world.ledger()["objects"].items()}
 
+    def reserve(self, slots: int, **terms: Any) -> str:
+        reservation = f"cr-{len(self.world.reservations('aws')):017x}"
+        self.put(reservation, slots, **terms)
+        return reservation
+
+    def end_reservation(self, reservation: str) -> None:
+        self.put(reservation, 1, ends=0)
+
     # For the tests of this adapter.
+
+    def put(self, reservation: str, slots: int, **terms: Any) -> None:
+        """Make a reservation, or change its terms."""
+        rule = {
+            "provider": "aws",
+            "name": reservation,
+            "zone": "use1-az4",
+            "instance_type": self.instance_type,
+            "count": slots,
+        }
+        self.world.reserve(ReservationRule.model_validate(rule | terms))
 
     def vm(self, provider_id: str) -> Vm:
         vm = self.world.vm("aws", provider_id)

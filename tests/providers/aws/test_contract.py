@@ -8,6 +8,7 @@ import pytest
 
 from tests.providers.aws.bench import AwsBench, opened
 from tests.providers.contract import ProviderContract
+from tests.providers.reservation_contract import ReservationContract
 
 
 @pytest.fixture
@@ -16,5 +17,5 @@ def bench() -> Iterator[AwsBench]:
         yield one
 
 
-class TestAws(ProviderContract):
+class TestAws(ReservationContract, ProviderContract):
     """The whole contract."""

@@ -43,12 +43,24 @@ def instances(*kinds: tuple[str, str], token: str = "") -> Answer:
     )
 
 
+def reservations(*kinds: tuple[str, int, str, str]) -> Answer:
+    """Capacity reservations by type, free instances, state and kind."""
+    items = "".join(
+        f"<item><capacityReservationId>cr-{number:017x}</capacityReservationId><instanceType>{name}"
+        f"</instanceType><availableInstanceCount>{free}</availableInstanceCount><state>{state}</state>"
+        f"<reservationType>{kind}</reservationType></item>"
+        for number, (name, free, state, kind) in enumerate(kinds)
+    )
+    return ok("DescribeCapacityReservations", f"<capacityReservationSet>{items}</capacityReservationSet>")
+
+
 @pytest.fixture
 def region(stub: StubServer) -> StubServer:
     """A region with applied limits for G, default limits for the rest, and nothing that runs."""
     stub.script("ListServiceQuotas", json_ok({"Quotas": [entry("L-DB2E81BA", 64), entry("L-3819A6DF", 32)]}))
     stub.script("ListAWSDefaultServiceQuotas", json_ok({"Quotas": listed({"L-1216C47A": 5})}))
     stub.script("DescribeInstances", instances())
+    stub.script("DescribeCapacityReservations", reservations())
     return stub
 
 
@@ -146,6 +158,23 @@ def test_usage_counts_all_that_the_account_runs_spot_apart(cloud: AwsProvider, r
     assert "Filter.2.Name" not in asked
 
 
+def test_an_unused_capacity_reservation_counts_and_a_block_or_one_that_is_over_does_not(
+    cloud: AwsProvider, region: StubServer
+) -> None:
+    plain, block = "default", "capacity-block"
+    region.script(
+        "DescribeCapacityReservations",
+        reservations(
+            ("g6.xlarge", 3, "active", plain),
+            ("g6.xlarge", 5, "active", block),
+            ("g6.xlarge", 7, "expired", plain),
+        ),
+    )
+    region.script("DescribeInstances", instances(("g6.xlarge", "")))
+    region.script("DescribeInstanceTypes", sizes(g6_xlarge=4))
+    assert usage(cloud.quotas(REGION)) == {"L-DB2E81BA": 16}
+
+
 def test_the_size_of_a_type_is_asked_for_once(cloud: AwsProvider, region: StubServer) -> None:
     region.script(
         "DescribeInstances", instances(("g6.xlarge", "")), instances(("g6.xlarge", ""), ("g6.xlarge", ""))
@@ -159,7 +188,9 @@ def test_the_size_of_a_type_is_asked_for_once(cloud: AwsProvider, region: StubSe
 DENIED = json_error("AccessDeniedException", "User: x is not authorized")
 
 
-@pytest.mark.parametrize("action", ["DescribeInstances", "DescribeInstanceTypes"])
+@pytest.mark.parametrize(
+    "action", ["DescribeInstances", "DescribeInstanceTypes", "DescribeCapacityReservations"]
+)
 def test_without_usage_limits_stand_and_usage_is_unknown(
     cloud: AwsProvider, region: StubServer, action: str
 ) -> None:
