@@ -22,6 +22,7 @@ from providers.gcp.quota_api import QuotaApi
 from providers.gcp.quota_desk import QuotaDesk
 from providers.gcp.quota_feed import QuotaFeed
 from providers.gcp.quotas import Quotas
+from providers.gcp.reservations import Reservations
 from providers.gcp.sdk import load_slim
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
@@ -61,11 +62,12 @@ class GcpProvider:
         self._calls = Calls(clock, read_timeout, write_timeout)
         feed = PriceFeed(self._clients, self._calls, config.name, frozenset(config.regions))
         self._instances = Instances(self._clients, self._calls, config.name, project)
-        self._preparation = Preparation(self._clients, self._calls, config)
         self._offers = Offers(self._clients, self._calls, feed, config)
+        self._reservations = Reservations(self._clients, self._calls, self._offers, config)
+        self._preparation = Preparation(self._clients, self._calls, self._reservations, config)
         quota_api = QuotaApi(self._clients, self._calls, config)
         limits = QuotaFeed(quota_api, self._calls, config)
-        self._quotas = Quotas(self._clients, self._calls, self._offers, limits, config)
+        self._quotas = Quotas(self._clients, self._calls, self._offers, self._reservations, limits, config)
         self._desk = QuotaDesk(quota_api, limits, self._calls, config)
         self._launcher = Launcher(self._clients, self._calls, self._instances, config.name, project)
         self._check = Check(
@@ -105,7 +107,8 @@ class GcpProvider:
         return self._desk.file(increase)
 
     def reservations(self, region: str) -> ReservationListing:
-        return ReservationListing((), (region,))
+        load_slim()
+        return self._reservations.of_region(region)
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
         load_slim()

@@ -13,9 +13,10 @@ from providers.gcp.clients import Clients
 from providers.gcp.errors import Where, of_exception
 from providers.gcp.instances import Instances
 from providers.gcp.observation import tail
-from providers.gcp.preparation import Preparation, subnet_url
+from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
 from providers.gcp.quotas import Quotas
+from providers.gcp.urls import subnet_url
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CheckResult
 

@@ -14,11 +14,13 @@ from providers.gcp.sdk import load_slim
 if TYPE_CHECKING:
     import httpx
     from google.cloud.compute_v1.services.accelerator_types import AcceleratorTypesClient
+    from google.cloud.compute_v1.services.future_reservations import FutureReservationsClient
     from google.cloud.compute_v1.services.images import ImagesClient
     from google.cloud.compute_v1.services.instances import InstancesClient
     from google.cloud.compute_v1.services.machine_types import MachineTypesClient
     from google.cloud.compute_v1.services.projects import ProjectsClient
     from google.cloud.compute_v1.services.regions import RegionsClient
+    from google.cloud.compute_v1.services.reservations import ReservationsClient
     from google.cloud.compute_v1.services.subnetworks import SubnetworksClient
     from google.cloud.compute_v1.services.zone_operations import ZoneOperationsClient
 
@@ -106,6 +108,20 @@ class Clients:
         from google.cloud.compute_v1.services.projects import ProjectsClient
 
         return self._client(ProjectsClient)
+
+    @property
+    def reservations(self) -> ReservationsClient:
+        load_slim()
+        from google.cloud.compute_v1.services.reservations import ReservationsClient
+
+        return self._client(ReservationsClient)
+
+    @property
+    def future_reservations(self) -> FutureReservationsClient:
+        load_slim()
+        from google.cloud.compute_v1.services.future_reservations import FutureReservationsClient
+
+        return self._client(FutureReservationsClient)
 
     @property
     def http(self) -> httpx.Client:

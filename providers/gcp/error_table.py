@@ -25,6 +25,7 @@ class About(Enum):
     ACCOUNT = auto()
     SUBNET = auto()
     IMAGE = auto()
+    RESERVATION = auto()  # the one that the launch names, else the pool
     METRIC = auto()  # what the quota's metric counts
 
 
@@ -55,6 +56,8 @@ _NOT_SOLD_HERE = Rule(K.UNSUPPORTED, About.TYPE_IN_ZONE)
 _IMAGE = Rule(K.IMAGE_MISSING, About.IMAGE)
 _SUBNET_FULL = Rule(K.CAPACITY, About.SUBNET, 0.5)
 _EXISTS = Rule(K.IDEMPOTENCY, About.TYPE, ambiguous=True)
+_RESERVATION_FULL = Rule(K.CAPACITY, About.RESERVATION, 5)
+_NO_RESERVATION = Rule(K.INVALID_REQUEST, About.RESERVATION)
 _IN_USE = Rule(K.CONFLICT, About.TYPE, 0.5)
 
 UNKNOWN = Rule(K.UNKNOWN, About.ZONE, 5, ambiguous=True)
@@ -79,7 +82,7 @@ CODES: dict[str, Rule] = {
     NEUTRAL: Rule(K.CAPACITY, About.POOL, 5),
     # seen when a spot instance is preempted while it is being created
     "UNSUPPORTED_OPERATION": Rule(K.CAPACITY, About.POOL, 10, ambiguous=True),
-    "CPU_PLATFORM_MISMATCH": Rule(K.CAPACITY, About.POOL, 5),
+    "CPU_PLATFORM_MISMATCH": _RESERVATION_FULL,
     "IP_SPACE_EXHAUSTED": _SUBNET_FULL,
     "IP_SPACE_EXHAUSTED_WITH_DETAILS": _SUBNET_FULL,
     # quota
@@ -169,6 +172,13 @@ MESSAGES: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
         (r"images\.useReadOnly", Rule(K.AUTH, About.IMAGE, 15)),
         (r"required '?compute\.|permission", _AUTH),
         (r"failed to find project|The resource 'projects/[^/']+' was not found", _AUTH),
+        # operations with CONDITION_NOT_MET, as the cluster autoscaler tells them apart
+        (r"reservation.* does not have available resources", _RESERVATION_FULL),
+        (r"no available resources in specified reservations?", _RESERVATION_FULL),
+        (r"cannot insert instance to a reservation with status", Rule(K.CAPACITY, About.RESERVATION, 1)),
+        (r"specified reservations? .* do(es)? not exist", _NO_RESERVATION),
+        (r"the reservation must exist in the same project", _NO_RESERVATION),
+        (r"reservations/[^']*' was not found", _NO_RESERVATION),
         (r"constraint constraints/", _ORG_POLICY),
         (r"invalid fingerprint", _BUSY),
         (r"referenced image resource cannot be found", _IMAGE),
@@ -179,7 +189,7 @@ MESSAGES: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
         (r"location .* is not found or access is unauthorized", _NOT_SOLD_HERE),
         (r"(subnetworks|networks)/[^']*' was not found", Rule(K.INVALID_REQUEST, About.SUBNET)),
         (r"referenced (sub)?network resource cannot be found", Rule(K.INVALID_REQUEST, About.SUBNET)),
-        (r"(reservations|resourcePolicies)/[^']*' was not found", _INVALID),
+        (r"resourcePolicies/[^']*' was not found", _INVALID),
         (r"is already being used by", _IN_USE),
         (r"state:STOCKOUT|does not have enough resources available", _STOCK_OUT),
         (r"is currently unavailable in the .* zone", _STOCK_OUT),

@@ -34,6 +34,7 @@ class Where:
     capacity_type: CapacityType | None = None
     subnet: str | None = None
     image: str | None = None
+    reservation: str | None = None
 
 
 def of_exception(error: Exception, where: Where, now: datetime) -> ProviderError:
@@ -162,6 +163,10 @@ def scope_of(about: About, where: Where, quota: Quota | None = None) -> Scope:
     match about:
         case About.POOL:
             return replace(account, zone=where.zone, instance_type=where.instance_type, capacity_type=spot)
+        case About.RESERVATION:
+            if where.reservation is None:
+                return scope_of(About.POOL, where)
+            return replace(account, zone=where.zone, reservation=where.reservation)
         case About.TYPE_IN_ZONE:
             return replace(account, zone=where.zone, instance_type=where.instance_type)
         case About.TYPE_IN_REGION:

@@ -220,7 +220,7 @@ def _needs_operations(message: Any | None) -> bool:
 
 
 def _sold_as(message: Any) -> CapacityType:
-    return CapacityType.SPOT if message.scheduling.provisioning_model == "SPOT" else CapacityType.ON_DEMAND
+    return shown(message).capacity_type or CapacityType.ON_DEMAND
 
 
 def _place(message: Any) -> tuple[str, str]:

@@ -57,7 +57,7 @@ class Launcher:
         refusal = of_operation([operation], where, self._calls.clock.now())
         if refusal is not None:
             raise refusal
-        handle = Handle(operation.name, request.offer.instance_type)
+        handle = Handle(operation.name, request.offer.instance_type, request.offer.reservation)
         return Launched(tuple(_promised(request, name) for name in request.names()), str(handle))
 
     def _send(self, request: LaunchRequest, where: Where) -> Any:
@@ -144,6 +144,7 @@ def where_of(request: LaunchRequest, account: str) -> Where:
         capacity_type=offer.capacity_type,
         subnet=request.subnet,
         image=request.image,
+        reservation=offer.reservation,
     )
 
 

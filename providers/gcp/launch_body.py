@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.gcp import preparation as resolved
 from providers.gcp.machine_types import Shape
+from providers.gcp.reserved_words import KEY
 from providers.vocabulary import CapacityType, LaunchRequest
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         BulkInsertInstanceResource,
         Instance,
         NetworkInterface,
+        ReservationAffinity,
         Scheduling,
     )
 
@@ -92,7 +94,6 @@ def _common(request: LaunchRequest, project: str) -> dict[str, Any]:
     from google.cloud.compute_v1.types import (
         Items,
         Metadata,
-        ReservationAffinity,
         ServiceAccount,
         Tags,
     )
@@ -103,9 +104,10 @@ def _common(request: LaunchRequest, project: str) -> dict[str, Any]:
         "metadata": Metadata(items=[Items(key="user-data", value=request.user_data)]),
         "network_interfaces": [_interface(request, project)],
         "scheduling": _scheduling(request),
-        # The default would take capacity that somebody has reserved and pays for.
-        "reservation_affinity": ReservationAffinity(consume_reservation_type="NO_RESERVATION"),
+        "reservation_affinity": _affinity(request),
     }
+    if platform := extra.get(resolved.CPU_PLATFORM):
+        common["min_cpu_platform"] = platform
     if tags := [tag for tag in extra.get(resolved.NETWORK_TAGS, "").split(",") if tag]:
         common["tags"] = Tags(items=tags)
     if email := extra.get(resolved.SERVICE_ACCOUNT):
@@ -118,19 +120,36 @@ def labels(request: LaunchRequest) -> dict[str, str]:
     return {**request.tags, FINGERPRINT: fingerprint(request)}
 
 
+def _affinity(request: LaunchRequest) -> ReservationAffinity:
+    """The API's default would take capacity that somebody has reserved and pays for."""
+    from google.cloud.compute_v1.types import ReservationAffinity as Message
+
+    name = request.extra.get(resolved.RESERVATION)
+    if name is None:
+        none: ReservationAffinity = Message(consume_reservation_type="NO_RESERVATION")
+        return none
+    named: ReservationAffinity = Message(
+        consume_reservation_type="SPECIFIC_RESERVATION", key=KEY, values=[name]
+    )
+    return named
+
+
 def _scheduling(request: LaunchRequest) -> Scheduling:
+    """What is bound to a reservation ends with it, and takes no other limit."""
     from google.cloud.compute_v1.types import Duration
     from google.cloud.compute_v1.types import Scheduling as Message
 
     spot = request.offer.capacity_type is CapacityType.SPOT
+    bound = request.extra.get(resolved.BOUND) == "true"
+    limited = request.max_age_seconds is not None and not bound
     scheduling: Scheduling = Message(
         automatic_restart=False,  # a restart on another host would be a new boot that nobody asked for
         on_host_maintenance="TERMINATE",  # the only kind that GPUs and Spot take
-        provisioning_model="SPOT" if spot else "STANDARD",
+        provisioning_model="SPOT" if spot else "RESERVATION_BOUND" if bound else "STANDARD",
     )
-    if request.max_age_seconds is not None:
+    if limited:
         scheduling.max_run_duration = Duration(seconds=request.max_age_seconds)
-    if spot or request.max_age_seconds is not None:
+    if spot or bound or limited:
         scheduling.instance_termination_action = "DELETE"
     return scheduling
 

@@ -64,18 +64,22 @@ _CREATES = ("insert", "bulkInsert")
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """`Launched.operation`: an operation's name and, after a colon, the instance type it is about."""
+    """`Launched.operation`: an operation's name and, after colons, the instance type and the reservation that
+    it is about.
+    """
 
     operation: str
     instance_type: str | None = None
+    reservation: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        operation, _, instance_type = text.partition(":")
-        return cls(operation, instance_type or None)
+        operation, instance_type, reservation = (*text.split(":", 2), "", "")[:3]
+        return cls(operation, instance_type or None, reservation or None)
 
     def __str__(self) -> str:
-        return f"{self.operation}:{self.instance_type}" if self.instance_type else self.operation
+        parts = (self.operation, self.instance_type or "", self.reservation or "")
+        return ":".join(parts).rstrip(":")
 
 
 def valid_name(name: str) -> bool:
@@ -114,7 +118,7 @@ def shown(instance: Any) -> CloudInstance:
         tags=dict(instance.labels),
         instance_type=_instance_type(instance),
         capacity_type=_capacity_type(instance),
-        created_at=_time(instance.creation_timestamp),
+        created_at=time_of(instance.creation_timestamp),
         private_ip=(interface.network_i_p or None) if interface else None,
         public_ip=(access.nat_i_p or None) if access else None,
         detail=f"{status}: {instance.status_message}" if instance.status_message else status,
@@ -132,12 +136,15 @@ def _instance_type(instance: Any) -> str:
 
 
 def _capacity_type(instance: Any) -> CapacityType:
+    if instance.reservation_affinity.consume_reservation_type == "SPECIFIC_RESERVATION":
+        return CapacityType.RESERVED
     scheduling = instance.scheduling
     spot = scheduling.provisioning_model == "SPOT" or scheduling.preemptible
     return CapacityType.SPOT if spot else CapacityType.ON_DEMAND
 
 
-def _time(text: str) -> datetime | None:
+def time_of(text: str) -> datetime | None:
+    """A timestamp of the API (RFC 3339); None where there is none."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -219,6 +226,7 @@ def _refusal(
         instance_type=instance_type,
         family=family_of(instance_type) if instance_type else None,
         capacity_type=ref.capacity_type,
+        reservation=handle.reservation if handle else None,
     )
     return of_operation([*broken, *others], where, now)
 
@@ -229,7 +237,7 @@ def _end(name: str, instance: Any | None, operations: Sequence[Any], creates: li
         ids = {instance.id}
     else:
         ids = {op.target_id for op in creates if tail(op.target_link) == name and op.target_id}
-    started = _time(instance.last_start_timestamp) if instance is not None else None
+    started = time_of(instance.last_start_timestamp) if instance is not None else None
     reasons = {
         _reason(op)
         for op in operations
@@ -257,7 +265,7 @@ def _concerns(operation: Any, instance: Any | None, started: datetime | None) ->
         return True
     if _reason(operation) is not EndReason.PREEMPTED:
         return False
-    at = _time(operation.insert_time)
+    at = time_of(operation.insert_time)
     return started is None or at is None or at >= started
 
 

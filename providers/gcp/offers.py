@@ -16,9 +16,9 @@ from providers.gcp.errors import Where
 from providers.gcp.instances import partial_success, unreachable
 from providers.gcp.machine_types import capacity_types, instance_types, machine_filter, region_of
 from providers.gcp.observation import tail
-from providers.gcp.preparation import subnet_url
 from providers.gcp.price_feed import PriceFeed, Reading
 from providers.gcp.price_list import AS_OF, list_price
+from providers.gcp.urls import subnet_url
 from providers.vocabulary import CapacityType, InstanceType, Offer, OfferKey, OfferListing
 
 _FRESH = timedelta(hours=1)
@@ -40,6 +40,14 @@ class Sold:
 
     sizes: Mapping[str, InstanceType]
     kinds: frozenset[tuple[str, CapacityType]]
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """zone -> name -> type, and the places that were not read."""
+
+    by_zone: Mapping[str, Mapping[str, InstanceType]]
     missing: tuple[str, ...] = ()
 
 
@@ -77,6 +85,20 @@ class Offers:
         sizes = {size.name: size for _, size in self._sizes(region, catalogue)}
         kinds = {(size.family, how) for size in sizes.values() for how in capacity_types(size.name)}
         return Sold(sizes, frozenset(kinds), _missing(region, catalogue))
+
+    def types(self, region: str) -> Types:
+        """What exists in the region's zones. Raises ProviderError if nothing could be read."""
+        self._settings(region)
+        catalogue = self._read_catalogue()
+        by_zone: dict[str, dict[str, InstanceType]] = {}
+        for zone, size in self._sizes(region, catalogue):
+            by_zone.setdefault(zone, {})[size.name] = size
+        return Types(by_zone, _missing(region, catalogue))
+
+    def on_demand_price(self, region: str, size: InstanceType) -> float | None:
+        """USD per hour on demand, whether it is sold so or not; None where the price list does not say."""
+        book = self._feed.read().book
+        return book.price(region, size, CapacityType.ON_DEMAND) if book is not None else None
 
     def _settings(self, region: str) -> RegionConfig:
         settings = self._config.regions.get(region)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from providers.config import AccountConfig, RegionConfig
@@ -11,9 +12,10 @@ from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
 from providers.gcp.machine_types import boot_disk_type
-from providers.vocabulary import LaunchRequest, Scope
+from providers.gcp.reservations import Reservations
+from providers.gcp.urls import partial_url, subnet_url
+from providers.vocabulary import CapacityType, LaunchRequest, Scope
 
-_HOST = re.compile(r"^https?://[^/]+/(?:compute/v1/)?")
 _FAMILY = re.compile(r"^(?:projects/(?P<project>[^/]+)/)?(?:global/images/)?family/(?P<name>[^/]+)$")
 _IMAGE = re.compile(r"^(?:projects/(?P<project>[^/]+)/global/images/)?(?P<name>[^/]+)$")
 
@@ -26,12 +28,18 @@ DISK_TYPE = "disk_type"
 PUBLIC_ADDRESS = "public_address"
 NETWORK_TAGS = "network_tags"
 SERVICE_ACCOUNT = "service_account"
+RESERVATION = "reservation"
+BOUND = "reservation_bound"
+CPU_PLATFORM = "cpu_platform"
 
 
 class Preparation:
     """Reads images; creates nothing."""
 
-    def __init__(self, clients: Clients, calls: Calls, config: AccountConfig) -> None:
+    def __init__(
+        self, clients: Clients, calls: Calls, reservations: Reservations, config: AccountConfig
+    ) -> None:
+        self._reservations = reservations
         self._clients = clients
         self._calls = calls
         self._config = config
@@ -44,9 +52,10 @@ class Preparation:
         if settings is None:
             text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
             raise ProviderError(ErrorKind.INVALID_REQUEST, text, scope=self._scope(region))
+        reserved = self._reserved(request)
         image = self.image(request.image or self.image_of(settings), region)
         return request.with_resolved(
-            image=_partial_url(image.self_link),
+            image=partial_url(image.self_link),
             subnet=self._subnet(request, settings),
             **{
                 DISK_GIB: str(max(request.disk_gib, image.disk_size_gb)),
@@ -54,8 +63,30 @@ class Preparation:
                 PUBLIC_ADDRESS: "true" if settings.public_address else "false",
                 NETWORK_TAGS: ",".join(settings.security_groups),
                 SERVICE_ACCOUNT: settings.instance_role or "",
+                **reserved,
             },
         )
+
+    def _reserved(self, request: LaunchRequest) -> dict[str, str]:
+        """What the reservation that the offer names asks of a launch."""
+        offer = request.offer
+        if (offer.capacity_type is CapacityType.RESERVED) is not (offer.reservation is not None):
+            text = f"{offer}: reserved capacity is asked for by the reservation's name, and no other is"
+            scope = replace(
+                self._scope(offer.region),
+                zone=offer.zone,
+                instance_type=offer.instance_type,
+                capacity_type=offer.capacity_type,
+            )
+            raise ProviderError(ErrorKind.INVALID_REQUEST, text, scope=scope)
+        if offer.reservation is None:
+            return {}
+        target = self._reservations.target(offer.reservation, offer.instance_type)
+        return {
+            RESERVATION: target.name,
+            BOUND: "true" if target.bound else "false",
+            CPU_PLATFORM: target.cpu_platform,
+        }
 
     def image_of(self, settings: RegionConfig) -> str:
         """The image that the settings name for a region."""
@@ -66,7 +97,7 @@ class Preparation:
         where = Where(self._config.name, region, image=reference)
         scope = self._scope(region, reference)
         try:
-            image = self._read_image(_HOST.sub("", reference), where)
+            image = self._read_image(partial_url(reference), where)
         except ProviderError as error:
             if error.kind not in (ErrorKind.NOT_FOUND, ErrorKind.IMAGE_MISSING):
                 raise
@@ -106,14 +137,3 @@ class Preparation:
 
     def _scope(self, region: str, image: str | None = None) -> Scope:
         return Scope(provider="gcp", account=self._config.name, region=region, image=image)
-
-
-def subnet_url(project: str, region: str, name: str) -> str:
-    """A subnetwork's partial URL from its name or any form of its URL."""
-    bare = _partial_url(name)
-    return bare if "/" in bare else f"projects/{project}/regions/{region}/subnetworks/{bare}"
-
-
-def _partial_url(url: str) -> str:
-    """Without the host: the API takes this form from whatever endpoint it is sent to."""
-    return _HOST.sub("", url)

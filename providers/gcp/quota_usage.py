@@ -42,6 +42,18 @@ class Usage:
         return float(sum(self.gpus.get((family, capacity_type), 0) for capacity_type in drawing))
 
 
+def with_reserved(usage: Usage, unused: Mapping[str, int], sizes: Mapping[str, InstanceType]) -> Usage:
+    """The usage with reserved instances that nobody uses: a reservation draws on quota from its making on
+    (Compute Engine: "Reservations of zonal resources", quota).
+    """
+    gpus = Counter(usage.gpus)
+    for name, instances in unused.items():
+        size = sizes.get(name)
+        if size is not None and size.accelerator is not None:
+            gpus[size.family, CapacityType.ON_DEMAND] += instances * size.accelerator.count
+    return Usage(dict(gpus), usage.unread)
+
+
 class UsageReader:
     """Counts whatever runs in the project, whoever started it."""
 

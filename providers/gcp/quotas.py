@@ -11,10 +11,11 @@ from providers.gcp import quota_metrics as metrics
 from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
-from providers.gcp.offers import Offers
+from providers.gcp.offers import Offers, Sold
 from providers.gcp.quota_feed import QuotaFeed
 from providers.gcp.quota_rows import Metrics, Sources, listing, regional_rows, with_usage
-from providers.gcp.quota_usage import Usage, UsageReader
+from providers.gcp.quota_usage import Usage, UsageReader, with_reserved
+from providers.gcp.reservations import Reservations
 from providers.quotas import QuotaListing
 
 
@@ -22,8 +23,15 @@ class Quotas:
     """The quotas of one account."""
 
     def __init__(
-        self, clients: Clients, calls: Calls, offers: Offers, feed: QuotaFeed, config: AccountConfig
+        self,
+        clients: Clients,
+        calls: Calls,
+        offers: Offers,
+        reservations: Reservations,
+        feed: QuotaFeed,
+        config: AccountConfig,
     ) -> None:
+        self._reservations = reservations
         self._clients = clients
         self._calls = calls
         self._offers = offers
@@ -49,10 +57,18 @@ class Quotas:
         )
         rows = regional_rows(sources)
         if any(row.found.counts and row.found.limit is not None for row in rows):
-            usage = self._usage.read(region, sold.sizes)
+            usage = self._counted(region, sold)
             rows = [with_usage(row, usage) for row in rows]
             return listing(sources, rows, usage)
         return listing(sources, rows, Usage())
+
+    def _counted(self, region: str, sold: Sold) -> Usage:
+        usage = self._usage.read(region, sold.sizes)
+        try:
+            unused = self._reservations.held(region)
+        except ProviderError:
+            return Usage(usage.gpus, (*usage.unread, "reservations"))
+        return with_reserved(usage, unused, sold.sizes)
 
     def _region_metrics(self, region: str) -> Metrics | None:
         from google.cloud.compute_v1.types import GetRegionRequest

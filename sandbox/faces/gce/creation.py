@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.admission import Refusal
 from sandbox.catalogue import Catalogue
-from sandbox.faces.gce import refusals, wishes
+from sandbox.faces.gce import refusals, reserved, wishes
 from sandbox.faces.gce.answers import ApiError, Call
 from sandbox.faces.gce.operations import Failure, Operations, Record, shown
 from sandbox.faults import Fault
@@ -123,7 +123,7 @@ class Creation:
         return parent
 
     def _failure(self, refusal: Refusal, call: Call) -> Failure:
-        if refusal.kind not in ("capacity", "quota", "spot_quota"):
+        if refusal.kind not in ("capacity", "quota", "spot_quota", "reservation"):
             raise refusals.synchronous(refusal)
         return refusals.failure_of(refusal, call)
 
@@ -138,6 +138,7 @@ class Creation:
 
     def _allocate(self, call: Call, wish: wishes.Wish) -> list[Vm]:
         zone = call.path["zone"]
+        reserved.check_model(self._world, wish.reservation, wish.extra["scheduling"])
         return self._world.allocate(
             PROVIDER,
             region=self._table.zones[zone].region,
@@ -149,6 +150,8 @@ class Creation:
             tags=wish.labels,
             user_data=wish.user_data,
             public_ip=wish.public_ip,
+            reservation=wish.reservation,
+            matching=wish.matching,
             max_run_seconds=wish.max_run_seconds,
             poweroff="stop",
             eviction="delete" if wish.delete_on_eviction else "stop",

@@ -19,6 +19,7 @@ from sandbox.faces.gce.inventory import Inventory, known_zone
 from sandbox.faces.gce.methods import COMMON, METHODS, Method
 from sandbox.faces.gce.operations import Operations
 from sandbox.faces.gce.preferences import Preferences
+from sandbox.faces.gce.reserved import Reserved
 from sandbox.faults import Fault, flatten
 from sandbox.vm import Vm
 from sandbox.wire import answer
@@ -87,6 +88,7 @@ class Face:
         self._handlers: dict[str, Callable[[Call], Body]] = {
             **Inventory(world, self._table).handlers,
             **Preferences(world).handlers,
+            **Reserved(world, self._table).handlers,
             "instances.insert": self._insert,
             "instances.bulkInsert": self._bulk_insert,
             "instances.list": self._list,

@@ -53,6 +53,11 @@ def shown(vm: Vm, boot_seconds: float, now: datetime, status: str = "") -> dict[
     }
     if vm.extra["guest_accelerators"]:
         body["guestAccelerators"] = vm.extra["guest_accelerators"]
+    if vm.extra["reservation_affinity"]:
+        body["reservationAffinity"] = vm.extra["reservation_affinity"]
+    if vm.reservation is not None:
+        consumed = f"projects/{project}/zones/{vm.zone}/reservations/{vm.reservation}"
+        body["resourceStatus"] = {"reservationConsumptionInfo": {"consumedReservation": consumed}}
     if vm.extra["service_accounts"]:
         body["serviceAccounts"] = vm.extra["service_accounts"]
     if vm.state == "stopped" and vm.ending_at is not None:

@@ -30,7 +30,6 @@ class Inventory:
             "machineTypes.list": self._machine_types,
             "machineTypes.aggregatedList": self._all_machine_types,
             "acceleratorTypes.aggregatedList": self._all_accelerator_types,
-            "reservations.aggregatedList": self._reservations,
             "images.get": lambda call: self._image(call, call.path["image"]),
             "images.getFromFamily": self._family,
             "subnetworks.get": self._subnetwork,
@@ -131,10 +130,6 @@ class Inventory:
         if call.path["service"] != cloudquotas.SERVICE:
             raise ApiError(404, "notFound", f"Service {call.path['service']} not found")
         return cloudquotas.page(self._world, self._table, call.query)
-
-    def _reservations(self, call: Call) -> Body:
-        scopes = {f"zones/{zone}": () for zone in self._table.zones}
-        return lists.aggregated(call, "reservation", "reservations", scopes)
 
 
 def known_zone(call: Call, table: Catalogue) -> str:

@@ -52,6 +52,8 @@ METHODS: tuple[Method, ...] = (
     Method("machineTypes.aggregatedList", "GET", "aggregated/machineTypes", _AGGREGATED),
     Method("acceleratorTypes.aggregatedList", "GET", "aggregated/acceleratorTypes", _AGGREGATED),
     Method("reservations.aggregatedList", "GET", "aggregated/reservations", _AGGREGATED),
+    Method("reservations.get", "GET", f"{_ZONE}/reservations/{{reservation}}"),
+    Method("futureReservations.aggregatedList", "GET", "aggregated/futureReservations", _AGGREGATED),
     Method("images.getFromFamily", "GET", "global/images/family/{family}"),
     Method("images.get", "GET", "global/images/{image}"),
     Method("subnetworks.listUsable", "GET", "aggregated/subnetworks/listUsable", _LIST | {"serviceProject"}),

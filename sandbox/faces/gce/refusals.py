@@ -16,6 +16,8 @@ def failure_of(refusal: Refusal, call: Call) -> Failure:
     """How an operation ends that the market refused."""
     if refusal.kind == "capacity":
         return _stock_out(refusal.facts, call)
+    if refusal.kind == "reservation":
+        return _reservation(refusal.facts)
     return _over_quota(refusal.facts)
 
 
@@ -51,6 +53,20 @@ def _stock_out(facts: dict[str, Any], call: Call) -> Failure:
         ],
     }
     return Failure([error], 503, "SERVICE UNAVAILABLE")
+
+
+# As the cluster autoscaler's tests of Compute Engine's errors have them.
+_OBSTACLES = {
+    "unknown": "Specified reservations [{name}] do not exist.",
+    "mismatch": "No available resources in specified reservations '{name}'",
+    "inactive": "Specified reservations [{name}] do not exist.",
+    "full": "Specified reservation '{name}' does not have available resources for the request.",
+}
+
+
+def _reservation(facts: dict[str, Any]) -> Failure:
+    text = _OBSTACLES[facts["obstacle"]].format(name=facts["name"])
+    return Failure([{"code": "CONDITION_NOT_MET", "message": text}], 412, "PRECONDITION FAILED")
 
 
 def _over_quota(facts: dict[str, Any]) -> Failure:

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.catalogue import Catalogue
-from sandbox.faces.gce import resources
+from sandbox.faces.gce import reserved, resources
 from sandbox.faces.gce.answers import ApiError, Call, invalid
 
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _VALUE_LIMIT = 262_144
 _DEFAULT_DISK_GB = 10
-_MODELS = {"STANDARD": "on_demand", "SPOT": "spot"}
+_BOUND = "RESERVATION_BOUND"
+_MODELS = {"STANDARD": "on_demand", "SPOT": "spot", _BOUND: "on_demand"}
 _ACTIONS = ("STOP", "DELETE")
 
 
@@ -33,6 +34,8 @@ class Wish:
     max_run_seconds: float | None
     delete_on_eviction: bool
     keep_disk: bool
+    reservation: str | None
+    matching: bool
     extra: dict[str, Any]
 
 
@@ -107,6 +110,10 @@ def _wish(
     metadata = _metadata(body.get("metadata", {}))
     disk = _disk(call, body, bare=bare)
     interface, subnet = _network(call, body)
+    reservation = reserved.named(call, body)
+    bound = scheduling.get("provisioningModel") == _BOUND
+    if bound and reservation is None:
+        raise invalid("resource.scheduling.provisioningModel", _BOUND, "It needs a specific reservation.")
     run = scheduling.get("maxRunDuration")
     return Wish(
         names=names,
@@ -118,6 +125,8 @@ def _wish(
         max_run_seconds=float(run.get("seconds", 0)) if run else None,
         delete_on_eviction=scheduling.get("instanceTerminationAction", "STOP") == "DELETE",
         keep_disk=not disk["auto_delete"],
+        reservation=reservation,
+        matching=reserved.matches_any(body),
         extra={
             "project": call.project,
             "metadata": metadata,
@@ -183,8 +192,10 @@ def _check_scheduling(
     if capacity_type == "spot" and scheduling.get("automaticRestart", False):
         text = "Spot instances can not be restarted automatically."
         raise invalid("resource.scheduling.automaticRestart", "true", text)
-    if capacity_type == "on_demand" and action is not None and "maxRunDuration" not in scheduling:
-        text = "It needs a Spot instance or a maximum run duration."
+    bound = scheduling.get("provisioningModel") == _BOUND
+    limited = "maxRunDuration" in scheduling or bound
+    if capacity_type == "on_demand" and action is not None and not limited:
+        text = "It needs a Spot instance, a maximum run duration or a reservation that it is bound to."
         raise invalid("resource.scheduling.instanceTerminationAction", action, text)
 
 

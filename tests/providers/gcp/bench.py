@@ -9,6 +9,7 @@ from providers.config import AccountConfig
 from providers.gcp.adapter import GcpProvider
 from providers.vocabulary import OfferKey
 from sandbox.quotas import gpu_metric
+from sandbox.reservations import ReservationRule
 from sandbox.scenario import CapacityRule, QuotaRule, Restore
 from sandbox.vm import Vm
 from tests.sandbox.gce import IMAGE, PROJECT, LocalGce
@@ -40,8 +41,28 @@ class GceBench:
         self.gce = gce
         self.provider = GcpProvider(account(gce.url, **settings), gce.clock, read_timeout=5, write_timeout=5)
 
+        self._reserved: dict[str, dict[str, Any]] = {}
+
     def advance(self, seconds: float) -> None:
         self.gce.advance(seconds)
+
+    def reserve(self, slots: int) -> str:
+        rule: dict[str, Any] = {
+            "provider": "gcp",
+            "name": f"paid-{len(self._reserved)}",
+            "zone": f"{REGION}-a",
+        }
+        rule |= {"instance_type": self.instance_type, "count": slots}
+        named = f"{rule['zone']}/{rule['name']}"
+        self._reserved[named] = rule
+        self.gce.world.reserve(ReservationRule.model_validate(rule))
+        return named
+
+    def end_reservation(self, reservation: str) -> None:
+        """Until the next list of reservations is read, too."""
+        rule = {**self._reserved[reservation], "ends": 0}
+        self.gce.world.reserve(ReservationRule.model_validate(rule))
+        self.advance(30)
 
     def exhaust(self, key: OfferKey, leave: int = 0) -> None:
         taken = sum(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.providers.contract import ProviderContract
+from tests.providers.reservation_contract import ReservationContract
 
 
-class TestGcp(ProviderContract):
+class TestGcp(ReservationContract, ProviderContract):
     """The whole contract."""
