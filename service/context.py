@@ -43,7 +43,7 @@ class Context:
     `deployment_key` signs claim codes, `secret_keys` open projects' secrets. `owner` names this process in
     claims. `wake` asks a loop to run now: a lost call costs a little time, never correctness. `stopping` is
     set when no new launch may be sent. `listening_since`: since when this process could hear agents, kept by
-    the lifecycle.
+    the lifecycle. `environment`: the variables that settings may refer to.
     """
 
     clock: Clock
@@ -62,6 +62,10 @@ class Context:
     service_ca: str | None = None
     secret_keys: SecretKeys | None = None
     listening_since: datetime | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.database.wake = self.wake
 
     def now(self) -> datetime:
         """The time, UTC."""

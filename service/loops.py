@@ -22,6 +22,7 @@ from service.context import Context
 from service.instances import reaper, watcher
 from service.jobs.scheduler import Scheduler
 from service.market.market import Market
+from service.notifications.loop import Notifier
 from service.quotas import reader as quotas
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,7 @@ def steps() -> dict[str, Step]:
         "watcher": watcher.step,
         "lifecycle": Lifecycle().step,
         "reaper": reaper.step,
+        "notifications": Notifier().step,
     }
 
 

@@ -11,9 +11,22 @@ from service.instances import model as _instances
 from service.jobs import model as _jobs
 from service.logs import model as _logs
 from service.market import model as _market
+from service.notifications import model as _notifications
 from service.projects import model as _projects
 from service.quota_desk import model as _quota_desk
 from service.quotas import model as _quotas
 
 metadata = SQLModel.metadata
-MODULES = (_attempts, _blobs, _events, _instances, _jobs, _logs, _market, _projects, _quota_desk, _quotas)
+MODULES = (
+    _attempts,
+    _blobs,
+    _events,
+    _instances,
+    _jobs,
+    _logs,
+    _market,
+    _notifications,
+    _projects,
+    _quota_desk,
+    _quotas,
+)

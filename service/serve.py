@@ -35,13 +35,15 @@ from service.jobs.model import Job
 from service.keys import key_file, load_keys, make_key_file
 from service.loops import Loops
 from service.market.model import Poll
+from service.notifications.channels.build import secrets_of
+from service.notifications.model import Channel
 from service.pools import Pools
 from service.projects.model import Role, Token
 from service.references import UnresolvedError, resolved
 from service.settings import Settings
 from service.sole_process import sole_process
 from service.storage import Store, storage_url
-from service.structured_logging import configure, set_level
+from service.structured_logging import configure
 from service.upgrade import database_url, upgrade
 
 log = structlog.get_logger(__name__)
@@ -71,6 +73,7 @@ def serve(
         make_key_file(settings)
     keys = load_keys(settings, environment)
     options = _storage_options(settings, environment)
+    _check_notifications(settings, environment)
     configure(settings.log_level, _hidden(settings, environment))
     with ExitStack() as held:
         held.enter_context(sole_process(database_url(settings)))
@@ -81,7 +84,7 @@ def serve(
         if copy is not None:
             log.info("database_upgraded", copy=str(copy))
         if database.is_sqlite:  # we hold its lock, so whoever held a claim is dead
-            database.write(lambda session: release_all(session, Job, Attempt, Instance, Poll))
+            database.write(lambda session: release_all(session, Job, Attempt, Instance, Poll, Channel))
         deployment = database.write(lambda session: ensure_deployment(session, settings, clock.now()))
         listening = listen_on(settings.listen.host, settings.listen.port)
         held.callback(listening.close)
@@ -103,6 +106,7 @@ def serve(
             stopping=lambda: loops.stopping,
             service_ca=_certificate(settings),
             secret_keys=keys,
+            environment=environment,
         )
         _Process(configuration, ctx, pools, loops, listening, on_ready).run()
 
@@ -191,14 +195,15 @@ class _Process:
             )
             return
         log.info("reloaded", changed=changed, config=self.configuration.hash)
-        for name in ("market", "scheduler"):
+        for name in ("market", "scheduler", "notifications"):
             self.ctx.wake(name)
 
     def _apply(self, settings: Settings) -> None:
         """Take over new settings. Everything that can fail comes first; nothing here ends an instance."""
+        hidden = _hidden(settings, self.ctx.environment)
         providers = _providers(settings, self.ctx.clock, self.ctx.providers, self.ctx.settings)
         self.pools.resize(_sizes(settings))
-        set_level(settings.log_level)
+        configure(settings.log_level, hidden)
         before = self.ctx.providers
         self.ctx.providers, self.ctx.settings = providers, settings
         for adapter in before.values():
@@ -253,6 +258,13 @@ def _storage_options(settings: Settings, environment: Mapping[str, str]) -> dict
         raise CannotServeError(f"storage: {error}") from error
 
 
+def _check_notifications(settings: Settings, environment: Mapping[str, str]) -> None:
+    try:
+        secrets_of(settings.notifications, environment)
+    except UnresolvedError as error:
+        raise CannotServeError(str(error)) from error
+
+
 def _hidden(settings: Settings, environment: Mapping[str, str]) -> list[str]:
     """Values that must never be logged: keys, and options of stores that stand for a secret."""
     values = [text.strip() for text in environment.get(SECRET_KEY, "").split(",")]
@@ -262,6 +274,7 @@ def _hidden(settings: Settings, environment: Mapping[str, str]) -> list[str]:
             for name, value in resolved(options, environment).items()
             if options[name].startswith(("env:", "file:")) or any(word in name for word in _SECRET_WORDS)
         ]
+    values += secrets_of(settings.notifications, environment)
     return [value for value in values if len(value) >= 8]
 
 

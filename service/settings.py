@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from clock import ScaledClock
 from policies.model import RunClass
 from providers.config import AccountConfig, is_loopback
+from service.notifications.settings import Notifications
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=512)]
 
@@ -114,6 +115,7 @@ class Settings(Part):
     routes: tuple[Route, ...] = ()
     times: Times = Times()
     limits: Limits = Limits()
+    notifications: Notifications = Notifications()
     clock: str = Field(default="0:1", pattern=r"^[0-9.e+]+:[0-9.e+]+$")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -60,6 +60,15 @@ class QuotaRequestState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class MessageState(StrEnum):
+    """One notification to one channel."""
+
+    WAITING = "waiting"
+    SENDING = "sending"
+    SENT = "sent"
+    DEAD = "dead"
+
+
 S = TypeVar("S", bound=StrEnum)
 Table = Mapping[S, Mapping[S, str]]
 
@@ -189,13 +198,35 @@ QUOTA_REQUEST: Table[QuotaRequestState] = {
     QuotaRequestState.WITHDRAWN: {},
 }
 
+MESSAGE: Table[MessageState] = {
+    MessageState.WAITING: {
+        MessageState.SENDING: "its channel is free, about to be sent",
+        MessageState.DEAD: "its channel is no longer in the settings",
+    },
+    MessageState.SENDING: {
+        MessageState.SENT: "the receiver has it",
+        MessageState.WAITING: "refused for now, or no answer came",
+        MessageState.DEAD: "refused for good, or too often",
+    },
+    MessageState.DEAD: {
+        MessageState.WAITING: "someone had it sent again",
+    },
+    MessageState.SENT: {},
+}
+
 MACHINES: Mapping[
-    str, Table[JobState] | Table[AttemptState] | Table[InstanceState] | Table[QuotaRequestState]
+    str,
+    Table[JobState]
+    | Table[AttemptState]
+    | Table[InstanceState]
+    | Table[QuotaRequestState]
+    | Table[MessageState],
 ] = {
     "job": JOB,
     "attempt": ATTEMPT,
     "instance": INSTANCE,
     "quota request": QUOTA_REQUEST,
+    "message": MESSAGE,
 }
 
 JOB_OVER = frozenset(state for state, nexts in JOB.items() if not nexts)

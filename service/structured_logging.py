@@ -71,11 +71,6 @@ def configure(level: str, hide: Iterable[str] = (), stream: TextIO | None = None
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
-def set_level(level: str) -> None:
-    """Change the level of a process that runs."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]))
-
-
 class _Forward(logging.Handler):
     """Hands records of other libraries to the service's own log."""
 

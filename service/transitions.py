@@ -11,18 +11,21 @@ from service.attempts.model import Attempt
 from service.events.record import record
 from service.instances.model import Instance
 from service.jobs.model import Job
+from service.notifications.model import Message
 from service.quota_desk.model import QuotaRequest
 from service.states import (
     ATTEMPT,
     INSTANCE,
     JOB,
     JOB_OVER,
+    MESSAGE,
     QUOTA_REQUEST,
     REQUEST_AT_CLOUD,
     REQUEST_DECIDED,
     AttemptState,
     InstanceState,
     JobState,
+    MessageState,
     QuotaRequestState,
     allowed,
 )
@@ -170,3 +173,19 @@ def move_quota_request(
         project_id=request.project_id,
         **data,
     )
+
+
+def move_message(
+    session: Session, message: Message, to: MessageState, *, now: datetime, error: str | None = None
+) -> None:
+    """Move a message. No event tells of it but that of a dead letter: news of news would never end."""
+    if not allowed(MESSAGE, message.state, to):
+        raise ForbiddenTransitionError(f"message {message.id}: {message.state} -> {to}")
+    message.state = to
+    message.error = error
+    if to is MessageState.SENT:
+        message.sent_at = now
+    session.add(message)
+    if to is MessageState.DEAD:
+        text = f"a message of {message.size} to channel {message.channel} is given up: {error}"
+        record(session, "message_dead", "message", message.id, text, at=now, channel=message.channel)

@@ -24,6 +24,7 @@ from service.jobs.model import Job
 from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 from service.market.blocks import block_preempted
 from service.market.model import Poll
+from service.notifications.model import Channel
 from service.states import AttemptState, JobState
 from service.transitions import move_attempt, move_job
 
@@ -34,7 +35,7 @@ BATCH = 500
 AWAY = timedelta(seconds=120)
 """A loop that has not run for so long was stopped, or its clock was set."""
 AFTER_FAULT = timedelta(seconds=60)
-LOOPS_WITH_DATES = ("market", "scheduler", "launcher", "watcher", "reaper")
+LOOPS_WITH_DATES = ("market", "scheduler", "launcher", "watcher", "reaper", "notifications")
 MASTER_PORTS = range(20000, 30000)
 
 
@@ -52,7 +53,9 @@ class Lifecycle:
         if self._last_step is None or not timedelta(0) <= now - self._last_step <= AWAY:
             ctx.listening_since = now
         if self._was_set_back(ctx, now):
-            ctx.database.write(lambda session: look_again(session, now, Job, Attempt, Instance, Poll))
+            ctx.database.write(
+                lambda session: look_again(session, now, Job, Attempt, Instance, Poll, Channel)
+            )
             for loop in LOOPS_WITH_DATES:
                 ctx.wake(loop)
         self._last_step = now
@@ -201,7 +204,13 @@ def _run(session: Session, attempt: Attempt, job: Job, spec: JobSpec, now: datet
     attempt.wake_at = now
     place = f"{attempt.provider}/{attempt.zone} ({attempt.instance_type}, {attempt.capacity_type})"
     move_attempt(
-        session, attempt, AttemptState.RUNNING, f"running on {place}", now=now, project_id=job.project_id
+        session,
+        attempt,
+        AttemptState.RUNNING,
+        f"running on {place}",
+        now=now,
+        project_id=job.project_id,
+        again=job.started_at is not None,
     )
     job.waiting_since = None
     session.add(job)

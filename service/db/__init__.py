@@ -2,7 +2,7 @@
 
 from service.db.claims import Claimable, claim_due, held, look_again, release, release_all
 from service.db.columns import choice, document
-from service.db.database import Database, after_commit
+from service.db.database import Database, after_commit, wake_after_commit
 
 __all__ = [
     "Claimable",
@@ -15,4 +15,5 @@ __all__ = [
     "look_again",
     "release",
     "release_all",
+    "wake_after_commit",
 ]

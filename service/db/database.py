@@ -19,6 +19,7 @@ _SQLITE_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000"
 
 
 _AFTER = "after_commit"
+_WAKES = "wakes"
 
 
 TRIES = 4
@@ -30,7 +31,8 @@ class Database:
     """One database, by URL: `sqlite:///file` or `postgresql://…`.
 
     `write` runs a function in a transaction and commits. On SQLite writers take turns on one lock, since a
-    second writer would only spin in the busy handler. `read` never holds a transaction open.
+    second writer would only spin in the busy handler. `read` never holds a transaction open. `wake` is told
+    the loops that a committed transaction concerns (`wake_after_commit`).
     """
 
     def __init__(self, url: str, *, pool: int = 4) -> None:
@@ -39,6 +41,7 @@ class Database:
         self._reads = _engine(url, pool, autocommit=True)
         self.is_sqlite = self._writes.dialect.name == "sqlite"
         self._turn = threading.RLock() if self.is_sqlite else None
+        self.wake: Callable[[str], None] = lambda loop: None
 
     @property
     def engine(self) -> Engine:
@@ -65,8 +68,11 @@ class Database:
             result = work(session)
             session.commit()
             calls: list[Callable[[], None]] = session.info.pop(_AFTER, [])
+            wakes: set[str] = session.info.pop(_WAKES, set())
         for call in calls:
             call()
+        for loop in sorted(wakes):
+            self.wake(loop)
         return result
 
     def read(self, work: Callable[[Session], T]) -> T:
@@ -92,6 +98,11 @@ def after_commit(session: Session, call: Callable[[], None]) -> None:
     that is woken before would look too early and find nothing.
     """
     session.info.setdefault(_AFTER, []).append(call)
+
+
+def wake_after_commit(session: Session, loop: str) -> None:
+    """Have a loop run once the transaction under way is committed; for code that is given no context."""
+    session.info.setdefault(_WAKES, set()).add(loop)
 
 
 def _engine(url: str, pool: int, *, autocommit: bool = False) -> Engine:

@@ -1,0 +1,1 @@
+"""Telling people and programs: from an event to a message that arrived."""
