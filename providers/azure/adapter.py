@@ -22,6 +22,7 @@ from providers.azure.quota_desk import QuotaDesk
 from providers.azure.quotas import Quotas
 from providers.azure.region_checks import RegionChecks
 from providers.azure.remembered import Remembered
+from providers.azure.reservations import ReservedCapacity, must_be_named
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
 from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
@@ -32,6 +33,7 @@ from providers.quotas import QuotaListing
 from providers.reservations import ReservationListing
 from providers.signals import SignalListing
 from providers.vocabulary import (
+    CapacityType,
     CheckResult,
     CloudInstance,
     InstanceRef,
@@ -64,6 +66,7 @@ class AzureProvider:
         self._market = Market(config, self._arm, RetailPrices(config, clock), clock)
         self._quotas = Quotas(self._arm, self._market, clock)
         self._quota_desk = QuotaDesk(self._arm, self._quotas, clock)
+        self._reserved = ReservedCapacity(self._arm, self._market, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
         self._launcher = Launcher(self._arm, self._observer, self._networks, self._remembered)
@@ -107,8 +110,10 @@ class AzureProvider:
     def request_quota(self, increase: QuotaIncrease) -> CloudQuotaRequest:
         return self._quota_desk.file(increase, self.regions)
 
+    @only_provider_errors()
     def reservations(self, region: str) -> ReservationListing:
-        return ReservationListing((), (region,))
+        self._settings(region)
+        return self._reserved.listing(region)
 
     @only_provider_errors()
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
@@ -118,6 +123,8 @@ class AzureProvider:
             return request
         if len(request.user_data.encode()) > USER_DATA_LIMIT:
             raise self._invalid(f"user data is over {USER_DATA_LIMIT} bytes, Azure's limit", request)
+        if request.offer.capacity_type is CapacityType.RESERVED or request.offer.reservation is not None:
+            must_be_named(request, self.account)
         wanted = request.image or settings.image or self._config.image
         if wanted is None:
             text = f"no image for {region}: set accounts.{self.account}.image, or one for the region"
@@ -146,9 +153,12 @@ class AzureProvider:
             offer.capacity_type,
             request.image,
             request.subnet,
+            offer.reservation,
             self._market.restricted(offer.region, offer.zone, offer.instance_type),
             creating=True,
         )
+        if offer.reservation is not None:
+            self._reserved.must_have_room(request)
         try:
             return self._launcher.launch(request, settings, attempt)
         except ProviderError as error:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -53,6 +53,7 @@ class Attempt:
     capacity_type: CapacityType | None = None
     image: str | None = None
     subnet: str | None = None
+    reservation: str | None = None
     restricted: bool = False
     creating: bool = False
 
@@ -206,9 +207,13 @@ def _scope(attempt: Attempt, reach: Reach) -> Scope:
         case Reach.SIZE_IMAGE:
             return Scope("azure", a.account, a.region, instance_type=a.instance_type, image=a.image)
         case Reach.PLACEMENT:
-            return Scope("azure", a.account, a.region, a.zone, a.instance_type)
+            # What a reservation lacks, the open market may have, and the other way round.
+            reserved = CapacityType.RESERVED if a.reservation else None
+            place = Scope("azure", a.account, a.region, a.zone, a.instance_type, capacity_type=reserved)
+            return replace(place, reservation=a.reservation)
         case Reach.OFFER:
-            return Scope("azure", a.account, a.region, a.zone, a.instance_type, capacity_type=a.capacity_type)
+            place = Scope("azure", a.account, a.region, a.zone, a.instance_type)
+            return replace(place, capacity_type=a.capacity_type, reservation=a.reservation)
 
 
 def _error(kind: ErrorKind, text: str, code: str, scope: Scope, **more: Any) -> ProviderError:

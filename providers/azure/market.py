@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,11 +49,14 @@ class Market:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
+        self._listed: dict[str, PriceList] = {}
 
     def offers(self, region: str) -> OfferListing:
         """Each size in each placement, spot beside on-demand. ProviderError if sizes cannot be read."""
         found = self.sizes(region)
         prices = self._price_list(region, found)
+        with self._lock:
+            self._listed[region] = prices
         settings = self._config.regions[region]
         only = {zone if zone.startswith(region) else f"{region}-{zone}" for zone in settings.zones}
         offers = [
@@ -81,6 +84,14 @@ class Market:
             self._kept[region] = _Kept(found, self._clock.monotonic() + SIZES_FOR)
         return found
 
+    def demand_prices(self, region: str, names: Sequence[str]) -> dict[str, float | None]:
+        """On-demand USD per hour by size in lower case, as read last; None is unknown."""
+        with self._lock:
+            known = self._listed.get(region)
+        if known is None:
+            known = self._price_list(region, names)
+        return {name.lower(): known.of(name, CapacityType.ON_DEMAND) for name in names}
+
     def known_sizes(self, region: str) -> Mapping[str, Size] | None:
         """The same without asking Azure; None if they were not read lately."""
         with self._lock:
@@ -97,7 +108,7 @@ class Market:
         known = self.known_sizes(region)
         return known is not None and size in known and zone not in known[size].placements(region)
 
-    def _price_list(self, region: str, found: Mapping[str, Size]) -> PriceList:
+    def _price_list(self, region: str, found: Iterable[str]) -> PriceList:
         try:
             return PriceList(self._prices.read(region, found), self._clock.now(), "live")
         except ProviderError:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from providers.azure.errors import Attempt, from_body
-from providers.azure.vm import NODE_TAG, zone_key
+from providers.azure.vm import NODE_TAG, reservation_of, zone_key
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, CloudInstance, InstanceState
 
@@ -93,6 +93,7 @@ def attempt_of(account: str, vm: Mapping[str, Any], region: str) -> Attempt:
         (properties.get("hardwareProfile") or {}).get("vmSize"),
         capacity_type(vm),
         image=_image(reference),
+        reservation=reservation_of(vm),
     )
 
 
@@ -104,9 +105,11 @@ def _image(reference: Mapping[str, Any]) -> str | None:
 
 
 def capacity_type(vm: Mapping[str, Any]) -> CapacityType:
-    """Spot, or on-demand, which Azure calls Regular."""
+    """Spot, or what Azure calls Regular: reserved if it names a reservation, else on-demand."""
     spot = str((vm.get("properties") or {}).get("priority") or "").lower() in {"spot", "low"}
-    return CapacityType.SPOT if spot else CapacityType.ON_DEMAND
+    if spot:
+        return CapacityType.SPOT
+    return CapacityType.RESERVED if reservation_of(vm) else CapacityType.ON_DEMAND
 
 
 def instance(vm: Mapping[str, Any], region: str, state: InstanceState, **more: Any) -> CloudInstance:

@@ -11,7 +11,7 @@ from typing import Any
 
 from providers.azure.images import IMAGE_DISK, PLAN_NAME, PLAN_PRODUCT, PLAN_PUBLISHER, reference
 from providers.config import RegionConfig
-from providers.vocabulary import CapacityType, LaunchRequest
+from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
 
 # Tags of ours beside those of the request, and the one of it that says whose a thing is. The network card and
 # the address get them too; a disk made with the machine takes no tags and is known by its name.
@@ -20,12 +20,18 @@ TOKEN_TAG = "corral-token"  # noqa: S105
 NODE_TAG = "corral-node"
 VM_TAG = "corral-vm"
 SPEC_TAG = "corral-spec"
+RESERVATION_TAG = "corral-reservation"
 
 # Keys of LaunchRequest.extra: all that settings decide, frozen when the request is prepared.
 SSH_KEY = "ssh_public_key"
 DISK_TYPE = "os_disk_type"
 PUBLIC_ADDRESS, SECURITY_GROUP, INSTANCE_ROLE = "public_address", "security_group", "instance_role"
 
+_RESERVATION = re.compile(
+    r"(?P<group>/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute"
+    r"/capacityReservationGroups/[^/]+)/capacityReservations/(?P<name>[^/]+)",
+    re.IGNORECASE,
+)
 _DISK_NAME = re.compile(r"(?P<vm>corral-[0-9a-f]{20}-\d+)-os-[0-9a-f]{8}", re.IGNORECASE)
 
 ADMIN = "corral"
@@ -70,6 +76,9 @@ def body(request: LaunchRequest, node: int) -> dict[str, Any]:
             "evictionPolicy": "Delete",
             "billingProfile": {"maxPrice": -1 if request.max_price is None else round(request.max_price, 5)},
         }
+    properties |= _reserved(offer)
+    if found := _RESERVATION.fullmatch(offer.reservation or ""):
+        tags[RESERVATION_TAG] = found["name"]
     whole: dict[str, Any] = {"location": offer.region, "tags": tags, "properties": properties}
     zone = zone_number(offer.zone, offer.region)
     if zone is not None:
@@ -81,6 +90,31 @@ def body(request: LaunchRequest, node: int) -> dict[str, Any]:
     # What a machine was asked for cannot be read back (customData), so a second send is compared by this.
     whole["tags"] = {**tags, SPEC_TAG: spec(whole)}
     return whole
+
+
+def group_of(reservation: str) -> str | None:
+    """The capacity reservation group of a reservation; None if that is no id of one."""
+    found = _RESERVATION.fullmatch(reservation)
+    return found["group"] if found else None
+
+
+def reservation_of(vm: Mapping[str, Any]) -> str | None:
+    """The reservation that a machine was made for; its group where the machine is not ours."""
+    profile = (vm.get("properties") or {}).get("capacityReservation") or {}
+    group = (profile.get("capacityReservationGroup") or {}).get("id")
+    name = (vm.get("tags") or {}).get(RESERVATION_TAG)
+    return f"{group}/capacityReservations/{name}" if group and name else group
+
+
+def _reserved(offer: OfferKey) -> dict[str, Any]:
+    """Reserved capacity by name or not at all: an open reservation would be eaten by any machine that fits.
+    Spot machines have no part in it.
+    """
+    if offer.reservation is not None:
+        return {"capacityReservation": {"capacityReservationGroup": {"id": group_of(offer.reservation)}}}
+    if offer.capacity_type is CapacityType.SPOT:
+        return {}
+    return {"capacityReservation": {"disableCapacityReservationAssignment": True}}
 
 
 def spec(whole: Mapping[str, Any]) -> str:

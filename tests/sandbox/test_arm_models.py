@@ -14,6 +14,7 @@ from providers.azure.vm import frozen
 from providers.config import RegionConfig
 from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
 from sandbox.quota_reviews import ReviewRule
+from sandbox.reservations import ReservationRule
 from tests.sandbox.arm_client import GROUP_ID, IMAGE, SIZE, SUBNET, PlainHttp, Site, Token, body
 from tests.sandbox.arm_client import site as opened
 from tests.sandbox.arm_models import strange
@@ -134,6 +135,24 @@ def test_the_quota_sdk_files_a_request_and_reads_it(site: Site) -> None:
         assert shown.properties.provisioning_state == "Accepted"
 
 
+@pytest.mark.parametrize("kind", ["plain", "block"])
+def test_an_answer_about_reserved_capacity_holds_only_what_the_models_know(site: Site, kind: str) -> None:
+    rule = {"provider": "azure", "name": f"{kind}/r", "zone": "eastus-1", "instance_type": SIZE, "count": 1}
+    site.cloud.world.reserve(ReservationRule.model_validate({**rule, "kind": kind, "ends": 99_000}))
+    groups = f"{COMPUTE}/capacityReservationGroups"
+    answers: list[tuple[type, Any]] = [
+        (compute.CapacityReservationGroup, row)
+        for row in site.get(f"{SUB}/providers/Microsoft.Compute/capacityReservationGroups")["value"]
+    ]
+    answers += [(compute.CapacityReservationGroup, site.get(f"{groups}/{kind}", expand_="instanceView"))]
+    found = site.get(f"{groups}/{kind}/capacityReservations")["value"]
+    answers += [(compute.CapacityReservation, row) for row in found]
+    view = site.get(f"{groups}/{kind}/capacityReservations/r", expand_="instanceView")
+    answers += [(compute.CapacityReservation, view)]
+    assert len(answers) >= 4
+    assert [problem for model, row in answers for problem in strange(model, row)] == []
+
+
 def test_a_card_with_its_address_expanded_holds_only_what_the_models_know(site: Site) -> None:
     card = site.get(f"{NETWORK}/networkInterfaces")["value"][0]
     whole = site.get(card["id"], expand_="ipConfigurations/publicIPAddress")
@@ -165,13 +184,15 @@ def test_the_models_read_the_answers_as_they_are_meant(site: Site) -> None:
     assert [one.name for one in found] == ["22.04.2025081801", "22.04.2025121501"]
 
 
-@pytest.mark.parametrize("capacity_type", list(CapacityType)[1:])
+@pytest.mark.parametrize("capacity_type", list(CapacityType))
 @pytest.mark.parametrize("zone", ["eastus", "eastus-1"])
 @pytest.mark.parametrize("image", [IMAGE, "publisher:offer:sku:1.0.0"])
 def test_the_adapters_create_holds_only_what_the_models_know(
     capacity_type: CapacityType, zone: str, image: str
 ) -> None:
-    key = OfferKey("azure", "lab", "eastus", zone, SIZE, capacity_type)
+    reserved = f"{COMPUTE}/capacityReservationGroups/g/capacityReservations/r"
+    named = reserved if capacity_type is CapacityType.RESERVED else None
+    key = OfferKey("azure", "lab", "eastus", zone, SIZE, capacity_type, named)
     extra = {
         "ssh_public_key": "ssh-rsa AAAA",
         "image_disk_gib": "30",

@@ -15,6 +15,7 @@ from sandbox.faces.arm.network import must_have_subnet
 from sandbox.faces.arm.operations import End
 from sandbox.faces.arm.refusals import at_once, later
 from sandbox.faces.arm.render import failed_machine, machine
+from sandbox.faces.arm.reservations import named
 from sandbox.faces.arm.state import Face, FailedVm, key
 from sandbox.faces.arm.wanted import Wanted, wanted
 from sandbox.faults import flatten
@@ -76,6 +77,19 @@ _PREEMPTED = "Operation execution has been preempted by a more recent operation.
 
 
 def _allocate(face: Face, call: Call, name: str, asked: Wanted) -> Vm:
+    """A machine. One that names a full reservation stands on the open market, except a block's."""
+    if asked.reservation_group is None:
+        return _made(face, call, name, asked, None)
+    reservation = named(face, asked.reservation_group, asked.zone, asked.size)
+    try:
+        return _made(face, call, name, asked, reservation.name)
+    except Refusal as refusal:
+        if refusal.kind != "reservation" or reservation.kind == "block":
+            raise
+    return _made(face, call, name, asked, None)
+
+
+def _made(face: Face, call: Call, name: str, asked: Wanted, reservation: str | None) -> Vm:
     card = asked.card
     kept = {"disk": asked.keep_disk, "nic": card.keep, "address": card.keep_address}
     patterns = {"disk": _literal(asked.disk), "nic": f"{_literal(card.name)}-{{short}}"}
@@ -93,6 +107,8 @@ def _allocate(face: Face, call: Call, name: str, asked: Wanted) -> Vm:
         user_data=asked.user_data,
         public_ip=card.address is not None,
         max_price=asked.max_price,
+        reservation=reservation,
+        matching=asked.takes_open,
         poweroff="stop",
         eviction="stop" if asked.deallocate else "delete",
         keep=[kind for kind, keeps in kept.items() if keeps],
@@ -102,6 +118,7 @@ def _allocate(face: Face, call: Call, name: str, asked: Wanted) -> Vm:
             "resource_group": call.group,
             "body": call.body,
             "card": card,
+            "reservation_group": (asked.reservation_group or "").lower(),
         },
     )
     return made[0]

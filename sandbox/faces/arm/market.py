@@ -14,6 +14,9 @@ from sandbox.faces.arm.state import Face
 # Sizes whose `GPUs` capability the real API leaves out.
 _NO_GPUS = ("GB200", "GB300", "MI300X")
 
+# Of GPU sizes, capacity can be reserved for these and the NC series of A100 ("Capacity reservation").
+_RESERVABLE = ("T4", "A10")
+
 
 def skus(_face: Face, call: Call) -> Response:
     """Sizes, and a disk type as the real listing has too; `location` is the only thing to filter by."""
@@ -90,6 +93,8 @@ def _capabilities(size: InstanceType) -> dict[str, str]:
         "AcceleratedNetworkingEnabled": "True",
         "EphemeralOSDiskSupported": "True",
     }
+    if size.gpu is None or size.gpu.name in _RESERVABLE or size.name.startswith("Standard_NC"):
+        found["CapacityReservationSupported"] = "True"
     if size.gpu is not None and not any(name in size.name for name in _NO_GPUS):
         found["GPUs"] = str(size.gpu.count)
     return found

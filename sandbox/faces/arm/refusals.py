@@ -40,6 +40,11 @@ def at_once(refusal: Refusal) -> ArmError | None:
 def later(refusal: Refusal) -> dict[str, str]:
     """The error of an on-demand create that found no room: code and message."""
     facts = refusal.facts
+    if refusal.kind == "reservation":
+        return {
+            "code": "AllocationFailed",
+            "message": f"Allocation failed. The capacity reservation {facts['name']} has no room.",
+        }
     if facts["zone"] == facts["region"]:
         return {
             "code": "AllocationFailed",

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sandbox.faces.arm import account, disks, graph, images, machines, market, network, quota, retail
+from sandbox.faces.arm import (
+    account,
+    disks,
+    graph,
+    images,
+    machines,
+    market,
+    network,
+    quota,
+    reservations,
+    retail,
+)
 from sandbox.faces.arm.call import Route
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
@@ -20,6 +31,7 @@ _MARKET_IMAGE = (
     f"{_COMPUTE}/locations/{{location}}/publishers/{{publisher}}/artifacttypes/vmimage/offers/{{offer}}"
     "/skus/{sku}/versions"
 )
+_RESERVED = f"{_GROUP}/providers/Microsoft.Compute/capacityReservationGroups/{{name}}"
 _QUOTA = f"{_COMPUTE}/locations/{{location}}/providers/Microsoft.Quota"
 _TERMS = (
     f"{_SUBSCRIPTION}/providers/Microsoft.MarketplaceOrdering/offerTypes/virtualmachine/publishers/{{publisher}}"
@@ -75,6 +87,25 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{_MARKET_IMAGE}/{{version}}", "VirtualMachineImages_Get", images.market_version),
     Route("GET", f"{_COMPUTE}/skus", "ResourceSkus_List", market.skus),
     Route("GET", f"{_COMPUTE}/locations/{{location}}/usages", "Usage_List", market.usages),
+    Route(
+        "GET",
+        f"{_COMPUTE}/capacityReservationGroups",
+        "CapacityReservationGroups_ListBySubscription",
+        reservations.groups,
+    ),
+    Route("GET", _RESERVED, "CapacityReservationGroups_Get", reservations.group),
+    Route(
+        "GET",
+        f"{_RESERVED}/capacityReservations",
+        "CapacityReservations_ListByCapacityReservationGroup",
+        reservations.members,
+    ),
+    Route(
+        "GET",
+        f"{_RESERVED}/capacityReservations/{{reservation}}",
+        "CapacityReservations_Get",
+        reservations.member,
+    ),
     Route("GET", f"{_QUOTA}/quotas", "Quota_List", quota.quotas),
     Route("GET", f"{_QUOTA}/quotas/{{name}}", "Quota_Get", quota.quota),
     Route("PUT", f"{_QUOTA}/quotas/{{name}}", "Quota_CreateOrUpdate", quota.file),

@@ -32,7 +32,8 @@ class Card:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A create. `zone` is the catalogue's key, the region itself where none was named; `max_price` None is
-    up to the on-demand price.
+    up to the on-demand price. reservation_group: the id of the one that it names; takes_open: whether it may
+    take the slots of open reservations.
     """
 
     location: str
@@ -47,6 +48,8 @@ class Wanted:
     card: Card
     deallocate: bool
     max_price: float | None
+    reservation_group: str | None
+    takes_open: bool
 
 
 def wanted(name: str, body: Mapping[str, Any]) -> Wanted:
@@ -85,6 +88,7 @@ def wanted(name: str, body: Mapping[str, Any]) -> Wanted:
         card=_card(name, properties),
         deallocate=deallocate,
         max_price=max_price,
+        **_reserved(properties, capacity_type),
     )
 
 
@@ -115,6 +119,18 @@ def _spot(properties: Mapping[str, Any]) -> tuple[str, bool, float | None]:
     if price is not None and price != -1 and not price > 0:
         raise ArmError(409, "MaxPriceValueInvalid", "The max price must be -1 or above 0 USD.")
     return kind, kind == "spot" and policy != "Delete", None if price in (None, -1) else float(price)
+
+
+def _reserved(properties: Mapping[str, Any], capacity_type: str) -> dict[str, Any]:
+    """Reserved capacity that is asked for, or declined; spot machines have no part in it."""
+    profile = _mapping(properties, "capacityReservation", needed=False)
+    group = _mapping(profile, "capacityReservationGroup", needed=False).get("id")
+    declined = profile.get("disableCapacityReservationAssignment") is True
+    if group and (capacity_type == "spot" or declined):
+        what = "Azure Spot Virtual Machines" if capacity_type == "spot" else "a machine that declines it"
+        raise _invalid("capacityReservation", f"Capacity reservation is not supported for {what}.")
+    takes_open = capacity_type != "spot" and not group and not declined
+    return {"reservation_group": str(group) if group else None, "takes_open": takes_open}
 
 
 def _os(properties: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from providers.azure.adapter import AzureProvider
 from providers.config import AccountConfig
 from providers.vocabulary import CapacityType, InstanceRef, Launched, LaunchRequest, OfferKey
 from sandbox.catalogue import catalogue
+from sandbox.reservations import ReservationRule
 from sandbox.scenario import CapacityRule, QuotaRule
 from tests.sandbox.arm_server import GROUP, SUBSCRIPTION, Azure, azure
 
@@ -47,6 +48,7 @@ class AzureBench:
     def __init__(self, cloud: Azure, provider: AzureProvider) -> None:
         self.cloud = cloud
         self.provider = provider
+        self._reservations = 0
 
     def advance(self, seconds: float) -> None:
         self.cloud.advance(seconds)
@@ -105,15 +107,37 @@ class AzureBench:
     def live(self) -> Mapping[str, int]:
         return self.cloud.live()
 
+    def reserve(self, slots: int) -> str:
+        self._reservations += 1
+        name = f"paid-{self._reservations}"
+        self.set_aside(name, count=slots)
+        return self.reservation(name)
+
+    def end_reservation(self, reservation: str) -> None:
+        self.set_aside(reservation.rpartition("/")[2], count=1, ends=0)
+
     # For the tests of this adapter.
+
+    def set_aside(self, name: str, **terms: Any) -> None:
+        """Reserve capacity, or change the terms of what is."""
+        rule = {"provider": "azure", "name": name, "zone": "eastus-1", "instance_type": SIZE, "count": 1}
+        self.cloud.world.reserve(ReservationRule.model_validate(rule | terms))
+
+    @staticmethod
+    def reservation(name: str) -> str:
+        """The id of a reservation that stands in a group of its own name, or in `group/name`."""
+        group, _, inner = name.partition("/")
+        home = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{GROUP}/providers/Microsoft.Compute"
+        return f"{home}/capacityReservationGroups/{group}/capacityReservations/{inner or group}"
 
     def offer(
         self,
         capacity_type: CapacityType = CapacityType.SPOT,
         zone: str = "eastus-1",
         size: str = SIZE,
+        reservation: str | None = None,
     ) -> OfferKey:
-        return OfferKey("azure", "lab", zone.partition("-")[0], zone, size, capacity_type)
+        return OfferKey("azure", "lab", zone.partition("-")[0], zone, size, capacity_type, reservation)
 
     def cloud_terms_accepted(self) -> None:
         """Somebody accepts the terms of the marketplace image."""

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.providers.azure.bench import bench as opened
-from tests.providers.contract import Bench, ProviderContract
+from tests.providers.contract import ProviderContract
+from tests.providers.reservation_contract import ReservationBench, ReservationContract
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[ReservationBench]:
     with opened() as one:
         yield one
 
 
-class TestAzure(ProviderContract):
+class TestAzure(ReservationContract, ProviderContract):
     """The whole contract."""
