@@ -73,7 +73,8 @@ class OfferKey:
 class Offer:
     """Something that can be asked for. `price` is USD per instance-hour; None is unknown, never zero.
 
-    `price_source` is `live`, or `snapshot` for the list prices that ship with the adapter.
+    `price_source` is `live`, or `snapshot` for the list prices that ship with the adapter. `built_in`:
+    nothing was read of the place yet; it is shown to people and never launched on.
     """
 
     key: OfferKey
@@ -82,6 +83,7 @@ class Offer:
     priced_at: datetime | None = None
     price_source: str = "live"
     subnet: str | None = None
+    built_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)

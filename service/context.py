@@ -18,6 +18,9 @@ Place = tuple[str, str, str]
 """(provider, account, region): calls to one place share a bounded pool, so that one that hangs holds up
 nobody else."""
 
+STANDING = "standing"
+"""The provider of nodes that are ours: enrolled, not launched; no account of the settings."""
+
 
 class Submit(Protocol):
     """Runs a call elsewhere, soon. The only way in the service to start work beside the present one."""

@@ -15,6 +15,7 @@ from service.notifications import model as _notifications
 from service.projects import model as _projects
 from service.quota_desk import model as _quota_desk
 from service.quotas import model as _quotas
+from service.reservations import model as _reservations
 
 metadata = SQLModel.metadata
 MODULES = (
@@ -29,4 +30,5 @@ MODULES = (
     _projects,
     _quota_desk,
     _quotas,
+    _reservations,
 )

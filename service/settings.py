@@ -55,6 +55,8 @@ class Times(Part):
     avoid_after_preemption: float = Field(default=900, ge=0, le=86400)
     poll_offers: float = Field(default=300, ge=10, le=86400)
     poll_quotas: float = Field(default=600, ge=60, le=86400)
+    poll_reservations: float = Field(default=60, ge=30, le=86400)
+    poll_signals: float = Field(default=3600, ge=600, le=7 * 86400)
     poll_instances: float = Field(default=60, ge=5, le=3600)
     max_age_without_limit: float = Field(default=7 * 86400, ge=3600, le=90 * 86400)
 

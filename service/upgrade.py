@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest revision in migrations/versions; written here so that a start needs no alembic to know it.
-HEAD = "0003_notifications"
-REVISIONS: tuple[str, ...] = ("0001", "0002_quota_requests", "0003_notifications")
+HEAD = "0004_reservations"
+REVISIONS: tuple[str, ...] = ("0001", "0002_quota_requests", "0003_notifications", "0004_reservations")
 DATABASE_FILE = "corral.db"
 RETIRED = ".moved"
 """What is appended to the name of a SQLite file that was moved to PostgreSQL."""

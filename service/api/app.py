@@ -31,6 +31,7 @@ from service.market import routes as market
 from service.projects import routes as projects
 from service.projects import secret_routes
 from service.quotas import routes as quotas
+from service.reservations import routes as reservations
 from service.storage import Store
 
 VERSION = "1"
@@ -75,7 +76,7 @@ def create_app(ctx: Context, configuration: Configuration, loops: LoopsView) -> 
 
 def _include(app: FastAPI, api: Api) -> None:
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(authorize)])
-    for part in (jobs, logs, events, instances, market, quotas, blobs, projects, secret_routes):
+    for part in (jobs, logs, events, instances, market, quotas, reservations, blobs, projects, secret_routes):
         v1.include_router(part.router)
     app.include_router(v1)
     app.include_router(agents.router(api.ctx, api.aside))

@@ -44,6 +44,7 @@ REQUIRED: Mapping[str, Role] = {
     "POST /v1/deployment:confirm-sweep": Role.ADMIN,
     "GET /v1/offers": Role.VIEWER,
     "GET /v1/quotas": Role.VIEWER,
+    "GET /v1/reservations": Role.VIEWER,
     "PUT /v1/blobs/{sha256}": Role.MEMBER,
     "HEAD /v1/blobs/{sha256}": Role.MEMBER,
     "GET /v1/projects": Role.VIEWER,

@@ -25,6 +25,8 @@ from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 from service.market.blocks import block_preempted
 from service.market.model import Poll
 from service.notifications.model import Channel
+from service.reservations.ends import leave_at, taken_at
+from service.reservations.slots import reservation_of
 from service.states import AttemptState, JobState
 from service.transitions import move_attempt, move_job
 
@@ -110,6 +112,7 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     now = ctx.now()
     spec = JobSpec.model_validate(job.spec)
     grace = timedelta(seconds=spec.checkpoint.grace_seconds if spec.checkpoint else DEFAULT_GRACE_SECONDS)
+    reservation = reservation_of(session, attempt.offer_key)
     facts = Facts(
         attempt=attempt,
         instances=instances,
@@ -118,6 +121,8 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
         grace=grace,
         times=ctx.settings.times,
         listening_since=ctx.listening_since,
+        leave_at=None if reservation is None else leave_at(reservation.kind, reservation.ends_at, grace),
+        taken_at=None if reservation is None else taken_at(reservation.kind, reservation.ends_at),
     )
     _note_silence(session, ctx, facts, job, now)
     verdict = decide(facts, now)

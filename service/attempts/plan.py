@@ -9,7 +9,7 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from policies.model import Block
-from providers.vocabulary import Offer
+from providers.vocabulary import CapacityType, Offer
 from service.attempts.model import Attempt, AttemptInstance
 from service.attempts.request import launch_request, stored
 from service.context import Context
@@ -57,9 +57,10 @@ def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> A
             f"limits.max_instances ({ctx.settings.limits.max_instances}) is reached", final=True
         )
     fresh = _fresh_offer(session, offer)
-    if fresh is None or fresh.price is None or (spec.max_price is not None and fresh.price > spec.max_price):
+    if fresh is None or not _is_affordable(fresh, spec):
         return NotPlanned("the offer is gone or its price has changed")
-    block = snapshot(session, now, [fresh]).block_of(fresh, now, spec.image, spec.resources.nodes)
+    market = snapshot(session, now, [fresh], signals=False)
+    block = market.block_of(fresh, now, spec.image, spec.resources.nodes)
     if block is not None:
         return NotPlanned(_told(block))
     attempt = _insert(session, ctx, job, spec, fresh, predecessor[0] if predecessor else None, now)
@@ -84,6 +85,13 @@ def _room(session: Session, ctx: Context, nodes: int) -> bool:
 def _fresh_offer(session: Session, offer: Offer) -> Offer | None:
     row = session.exec(select(OfferRow).where(OfferRow.id == offer_id(offer.key)).with_for_update()).first()
     return None if row is None else to_offer(row)
+
+
+def _is_affordable(offer: Offer, spec: JobSpec) -> bool:
+    """Reserved capacity is paid whether it is used or not: what it costs is no reason against it."""
+    if offer.key.capacity_type is CapacityType.RESERVED:
+        return True
+    return offer.price is not None and (spec.max_price is None or offer.price <= spec.max_price)
 
 
 def _told(block: Block) -> str:
@@ -138,9 +146,8 @@ def _insert(
     session.flush()
     for node in range(request.nodes):
         _add_instance(session, ctx, attempt, node, now)
-    place = (
-        f"{key.provider}/{key.zone}, {key.instance_type}, {key.capacity_type}, ${offer.price:.4f}/h a node"
-    )
+    price = "paid ahead" if offer.price is None else f"${offer.price:.4f}/h a node"
+    place = f"{key.provider}/{key.zone}, {key.instance_type}, {key.capacity_type}, {price}"
     record(
         session,
         "attempt_planned",

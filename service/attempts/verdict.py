@@ -71,7 +71,8 @@ Verdict = End | Drain | Start | Run | Keep
 class Facts:
     """All that the decision rests on. `predecessor_until`: until when an earlier
     attempt may still write; None if none may. `listening_since`: since when we could
-    have heard an agent; what we missed before is not its silence."""
+    have heard an agent; what we missed before is not its silence. `leave_at`: when its
+    reservation must be left, of which the cloud ends the instances at `taken_at`."""
 
     attempt: Attempt
     instances: Sequence[Instance]
@@ -80,6 +81,8 @@ class Facts:
     grace: timedelta
     times: Times
     listening_since: datetime | None = None
+    leave_at: datetime | None = None
+    taken_at: datetime | None = None
 
     def heard(self, instance: Instance) -> datetime | None:
         """Since when an instance's agent has been silent; None if it never spoke."""
@@ -212,6 +215,9 @@ def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
         deadlines = [instance.notice_deadline for instance in noticed if instance.notice_deadline is not None]
         ranks = ", ".join(str(instance.node) for instance in noticed)
         return Drain(Ended.PREEMPTED, f"notice for rank {ranks}", min(deadlines, default=now + facts.grace))
+    if facts.leave_at is not None and now >= facts.leave_at:
+        deadline = max(now, min(facts.taken_at or now + facts.grace, now + facts.grace))
+        return Drain(Ended.PREEMPTED, "its reservation is about to end", deadline)
     if attempt.run_deadline is not None and now >= attempt.run_deadline:
         return Drain(Ended.MAX_DURATION, "max_duration is reached", now + facts.grace)
     return None
@@ -258,6 +264,5 @@ def _running(facts: Facts) -> Verdict:
         leave_at = _leave_at(instance, facts)
         if leave_at is not None:
             limits.append(leave_at)
-    if facts.attempt.run_deadline is not None:
-        limits.append(facts.attempt.run_deadline)
+    limits += [one for one in (facts.attempt.run_deadline, facts.leave_at) if one is not None]
     return Keep(min(limits, default=None))

@@ -42,7 +42,7 @@ def offers(
             item["instance_type"],
             f"{item['gpu']}:{item['gpu_count']}" if item["gpu"] else None,
             item["capacity_type"],
-            dollars(item["price_usd_hour"], 4),
+            _price(item, dollars),
             clock_time(item["priced_at"]),
             _avoided(item["block"]),
         )
@@ -50,6 +50,14 @@ def offers(
     ]
     columns = ("ACCOUNT", "ZONE", "TYPE", "GPUS", "CAPACITY", "PRICE/H", "PRICED AT", "AVOIDED")
     table(columns, rows, empty="no offers; no account is configured, or the clouds were not read yet")
+
+
+def _price(item: dict[str, Any], dollars: Any) -> str:
+    """The price, with a mark where it is the list price that ships with Corral."""
+    price = item["price_usd_hour"]
+    if price is None and item["capacity_type"] == "reserved":
+        return "paid ahead"
+    return f"{dollars(price, 4)}" + (" (list)" if item["price_source"] == "snapshot" else "")
 
 
 def _avoided(block: dict[str, Any] | None) -> str | None:

@@ -83,7 +83,9 @@ class Scheduler:
 
 def _is_unread(session: Session) -> bool:
     """True while some place has not been tried even once."""
-    unread = select(Poll.id).where(Poll.kind == "offers", col(Poll.tried_at).is_(None))
+    unread = select(Poll.id).where(
+        col(Poll.kind).in_(("offers", "reservations")), col(Poll.tried_at).is_(None)
+    )
     return session.exec(unread.limit(1)).first() is not None
 
 

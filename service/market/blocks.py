@@ -56,6 +56,8 @@ def block_failure(
     """
     if error.kind in _PROVES_STALE:
         read_again(session, _PROVES_STALE[error.kind], key, now)
+    if error.scope.reservation is not None:
+        read_again(session, "reservations", key, now)
     rule = KIND_RULES[error.kind]
     first = error.avoid_for if error.avoid_for is not None else rule.first
     if error.retry_after is not None:
@@ -74,8 +76,10 @@ def block_failure(
 def block_preempted(
     session: Session, key: OfferKey, lasts: timedelta, *, now: datetime, chance: Random
 ) -> BlockRow | None:
-    """Leave a place that took a spot instance back: the same size, as spot, in its zone."""
-    if not lasts:
+    """Leave a place that took a spot instance back: the same size, as spot, in its zone. Reserved capacity is
+    ours until its end, whatever became of one instance.
+    """
+    if not lasts or key.reservation is not None:
         return None
     scope = Scope(
         provider=key.provider,
@@ -152,7 +156,11 @@ def _narrowed(scope: Scope, key: OfferKey) -> Scope:
     """An error never speaks of another account; one that names nothing speaks of the very offer."""
     if scope == Scope():
         scope = Scope(
-            region=key.region, zone=key.zone, instance_type=key.instance_type, capacity_type=key.capacity_type
+            region=key.region,
+            zone=key.zone,
+            instance_type=key.instance_type,
+            capacity_type=key.capacity_type,
+            reservation=key.reservation,
         )
     return replace(scope, provider=key.provider, account=key.account)
 

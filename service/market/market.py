@@ -1,4 +1,6 @@
-"""The market loop: reads what each place sells, and keeps the last word where it cannot."""
+"""The market loop: reads what each place sells, what is reserved there and what is said of its spot capacity,
+and keeps the last word where it cannot.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,20 @@ from typing import Any
 from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
-from providers.vocabulary import Offer, OfferListing
-from service.context import Context
+from providers.vocabulary import CapacityType, Offer, OfferListing
+from service.context import STANDING, Context
 from service.db.due import next_due
+from service.market import signals
 from service.market.blocks import forget_old, wake_waiting
-from service.market.model import OfferRow, Poll
+from service.market.built_in import show_built_in
+from service.market.model import OfferRow, Poll, SignalRow
 from service.market.offers import to_values
 from service.market.places import read_due
 from service.market.polls import plan_polls
+from service.reservations import reader as reservations
+from service.reservations.model import ReservationRow
+
+READ_HERE = ("offers", reservations.KIND, "signals")
 
 
 class Market:
@@ -30,6 +38,7 @@ class Market:
         if places != self._planned:
             plan_polls(ctx)
             ctx.database.write(lambda session: _drop_gone(session, ctx))
+            show_built_in(ctx)
             self._planned = places
             for loop in ("watcher", "quotas"):
                 ctx.wake(loop)
@@ -37,11 +46,14 @@ class Market:
         if due is None or due > ctx.now():
             return due
         read_due(ctx, "offers", lambda provider, region: provider.offers(region), _store)
+        read_due(ctx, reservations.KIND, lambda p, region: p.reservations(region), reservations.store)
+        read_due(ctx, "signals", lambda p, region: p.spot_signals(region), signals.store)
+        ctx.database.write(lambda session: reservations.drop_ended(session, ctx))
         return ctx.database.read(_next_due)
 
 
 def _next_due(session: Session) -> datetime | None:
-    return next_due(session, Poll, col(Poll.kind) == "offers")
+    return next_due(session, Poll, col(Poll.kind).in_(READ_HERE))
 
 
 def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) -> None:
@@ -56,15 +68,17 @@ def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) ->
         else:
             row.sqlmodel_update(values)
             session.add(row)
-    if not listing.incomplete:
-        for offer_id in before.keys() - seen.keys():
+    for offer_id in before.keys() - seen.keys():
+        if not listing.incomplete or (before[offer_id].built_in and listing.offers):
             session.delete(before[offer_id])
     forget_old(session, now)
     wake_waiting(session, now)
 
 
 def _distinct(listing: OfferListing) -> list[Offer]:
-    return list({offer.key: offer for offer in listing.offers}.values())
+    """Each once. What is reserved is offered by `service.reservations` alone."""
+    sold = (offer for offer in listing.offers if offer.key.capacity_type is not CapacityType.RESERVED)
+    return list({offer.key: offer for offer in sold}.values())
 
 
 def _of_place(poll: Poll) -> Any:
@@ -72,24 +86,27 @@ def _of_place(poll: Poll) -> Any:
         OfferRow.provider == poll.provider,
         OfferRow.account == poll.account,
         OfferRow.region == poll.region,
+        OfferRow.capacity_type != CapacityType.RESERVED,
     )
 
 
 def _drop_gone(session: Session, ctx: Context) -> None:
-    """Offers of places that the settings no longer name can no longer be asked for."""
+    """What was read of places that the settings no longer name can no longer be asked for."""
     places = {
         (provider, account, region)
         for (provider, account), adapter in ctx.providers.items()
         for region in adapter.regions
     }
-    known = session.exec(select(OfferRow.provider, OfferRow.account, OfferRow.region).distinct()).all()
-    for place in known:
-        if tuple(place) not in places:
+    for table in (OfferRow, ReservationRow, SignalRow):
+        known = session.exec(select(table.provider, table.account, table.region).distinct()).all()
+        for place in known:
             provider, account, region = place
+            if tuple(place) in places or provider == STANDING:
+                continue
             session.connection().execute(
-                delete(OfferRow).where(
-                    col(OfferRow.provider) == provider,
-                    col(OfferRow.account) == account,
-                    col(OfferRow.region) == region,
+                delete(table).where(
+                    col(table.provider) == provider,
+                    col(table.account) == account,
+                    col(table.region) == region,
                 )
             )

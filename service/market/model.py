@@ -12,7 +12,10 @@ from service.db import Claimable, choice, document
 
 
 class OfferRow(SQLModel, table=True):
-    """An offer as last seen. `price_micros` in millionths of a USD per instance-hour; None is unknown."""
+    """An offer as last seen. `price_micros` in millionths of a USD per instance-hour; None is unknown.
+
+    `built_in`: it ships with the adapter, and its place was not read yet.
+    """
 
     __tablename__ = "offer"
     __table_args__ = (Index("offer_by_place", "provider", "account", "region"),)
@@ -29,8 +32,25 @@ class OfferRow(SQLModel, table=True):
     priced_at: datetime | None = None
     price_source: str = Field(max_length=16)
     subnet: str | None = Field(default=None, max_length=255)
+    built_in: bool = False
     type: dict[str, Any] = Field(sa_type=document())
     seen_at: datetime
+
+
+class SignalRow(SQLModel, table=True):
+    """What a vendor says of spot capacity: see providers.signals. `zone` `*` is the whole region."""
+
+    __tablename__ = "signal"
+
+    provider: str = Field(primary_key=True, max_length=16)
+    account: str = Field(primary_key=True, max_length=40)
+    region: str = Field(primary_key=True, max_length=64)
+    zone: str = Field(primary_key=True, max_length=64)
+    instance_type: str = Field(primary_key=True, max_length=64)
+    source: str = Field(primary_key=True, max_length=64)
+    obtainability: float | None = None
+    eviction_rate: float | None = None
+    read_at: datetime
 
 
 class BlockRow(SQLModel, table=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -19,8 +20,6 @@ def offer_id(key: OfferKey) -> str:
 
 def to_offer(row: OfferRow) -> Offer:
     """A row as the policies see it."""
-    type_: dict[str, Any] = dict(row.type)
-    accelerator = type_.pop("accelerator", None)
     return Offer(
         key=OfferKey(
             row.provider,
@@ -31,12 +30,20 @@ def to_offer(row: OfferRow) -> Offer:
             row.capacity_type,
             row.reservation,
         ),
-        type=InstanceType(**type_, accelerator=Accelerator(**accelerator) if accelerator else None),
+        type=read_type(row.type),
         price=None if row.price_micros is None else from_micros(row.price_micros),
         priced_at=row.priced_at,
         price_source=row.price_source,
         subnet=row.subnet,
+        built_in=row.built_in,
     )
+
+
+def read_type(document: Mapping[str, Any]) -> InstanceType:
+    """The instance type that a row's document describes."""
+    values = dict(document)
+    accelerator = values.pop("accelerator", None)
+    return InstanceType(**values, accelerator=Accelerator(**accelerator) if accelerator else None)
 
 
 def to_values(offer: Offer, now: datetime) -> dict[str, Any]:
@@ -56,6 +63,7 @@ def to_values(offer: Offer, now: datetime) -> dict[str, Any]:
         "priced_at": offer.priced_at,
         "price_source": offer.price_source,
         "subnet": offer.subnet,
+        "built_in": offer.built_in,
         "type": asdict(offer.type),
         "seen_at": now,
     }

@@ -16,6 +16,8 @@ from service.market.model import Poll
 READING_LASTS = timedelta(minutes=5)
 FIRST_RETRY = timedelta(seconds=15)
 JITTER = 0.1
+KINDS = ("offers", "instances", "quotas", "reservations", "signals")
+"""What is read of each place; how often each is, is `times.poll_KIND`."""
 
 
 def plan_polls(ctx: Context) -> None:
@@ -24,7 +26,7 @@ def plan_polls(ctx: Context) -> None:
         f"{kind}/{provider}/{account}/{region}": (kind, provider, account, region)
         for (provider, account), adapter in ctx.providers.items()
         for region in adapter.regions
-        for kind in ("offers", "instances", "quotas")
+        for kind in KINDS
     }
 
     def plan(session: Session) -> None:
@@ -76,11 +78,7 @@ def note_poll(ctx: Context, poll_id: str, token: str, *, error: str | None) -> N
         if poll is None:
             return
         now = ctx.now()
-        usual = {
-            "offers": times.poll_offers,
-            "instances": times.poll_instances,
-            "quotas": times.poll_quotas,
-        }[poll.kind]
+        usual: float = getattr(times, f"poll_{poll.kind}")
         poll.failures = 0 if error is None else poll.failures + 1
         wait = usual
         if error is not None:

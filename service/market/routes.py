@@ -10,6 +10,7 @@ from sqlmodel import Session, select
 from starlette.responses import Response
 
 from policies.model import Block
+from providers.signals import SpotSignal
 from providers.vocabulary import CapacityType
 from service.api.authentication import CurrentCaller
 from service.api.paging import LARGEST_INT, Cursor, Limit, decode_cursor, encode_cursor, page
@@ -52,7 +53,7 @@ async def offers(
         found = session.exec(statement.limit(limit + 1)).all()
         listed = [(row, to_offer(row)) for row in found[:limit]]
         market = snapshot(session, now, [offer for _, offer in listed])
-        items = [_shown(row, market.block_of(offer, now)) for row, offer in listed]
+        items = [_shown(row, market.block_of(offer, now), market.signals_of(offer)) for row, offer in listed]
         more = encode_cursor(_order(found[limit - 1]), found[limit - 1].id) if len(found) > limit else None
         return items, more
 
@@ -96,7 +97,7 @@ def _gpu_conditions(text: str) -> list[Any]:
     return found
 
 
-def _shown(row: OfferRow, block: Block | None) -> dict[str, Any]:
+def _shown(row: OfferRow, block: Block | None, said: tuple[SpotSignal, ...]) -> dict[str, Any]:
     accelerator = row.type.get("accelerator")
     return {
         "provider": row.provider,
@@ -115,6 +116,17 @@ def _shown(row: OfferRow, block: Block | None) -> dict[str, Any]:
         "price_source": row.price_source,
         "priced_at": row.priced_at,
         "seen_at": row.seen_at,
+        "built_in": row.built_in,
+        "signals": [
+            {
+                "source": signal.source,
+                "zone": signal.zone,
+                "obtainability": signal.obtainability,
+                "eviction_rate": signal.eviction_rate,
+                "read_at": signal.read_at,
+            }
+            for signal in said
+        ],
         "block": None
         if block is None
         else {

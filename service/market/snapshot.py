@@ -10,16 +10,21 @@ from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from policies.model import Block
-from providers.vocabulary import Offer, OfferKey, Scope
+from providers.signals import SpotSignal
+from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
 from service.attempts.model import Attempt
 from service.market.blocks import covers, scope_of
+from service.market.built_in import UNREAD, UNREAD_MESSAGE
 from service.market.model import BlockRow, OfferRow
 from service.market.offers import to_offer
+from service.market.signals import Signals, of_offer, read_signals
 from service.quotas.headroom import Headroom, headroom
+from service.reservations.slots import Slots, slots
 from service.states import AttemptState
 
 TRIAL = "trial"
 QUOTA = "quota"
+RESERVATION = "reservation"
 PROOF_LASTS = timedelta(minutes=15)
 
 
@@ -39,9 +44,13 @@ class MarketSnapshot:
         proved: Mapping[OfferKey, int],
         live_trials: frozenset[str] = frozenset(),
         headroom: Headroom | None = None,
+        slots: Slots | None = None,
+        signals: Signals | None = None,
     ) -> None:
         self.offers = offers
         self.observations: Mapping[str, float] = {}
+        self.signals: Signals = signals or {}
+        self._slots = slots
         self._unproved = Counter(unproved)
         self._proved = proved
         self._headroom = headroom
@@ -54,6 +63,12 @@ class MarketSnapshot:
         """What keeps an offer from being tried now: a quota that is too small, else the block that lasts
         longest.
         """
+        if offer.built_in:
+            return Block(_exactly(offer), UNREAD, now, None, "", UNREAD_MESSAGE)
+        if offer.key.reservation is not None and self._slots is not None:
+            full = self._slots.shortage(offer, nodes)
+            if full is not None:
+                return Block(_exactly(offer), RESERVATION, now, None, "", full)
         short = self._headroom.shortage(offer, nodes) if self._headroom else None
         if short is not None:
             return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, "", str(short))
@@ -72,7 +87,7 @@ class MarketSnapshot:
             )
             if found is None or _ends(block) > _ends(found):
                 found = block
-        if found is None and self._unproved[offer.key] >= self.window(offer.key):
+        if found is None and not self._is_counted(offer) and self._is_crowded(offer.key):
             message = "other jobs are trying; this one follows as soon as one got through"
             found = Block(
                 Scope(zone=offer.key.zone, instance_type=offer.key.instance_type),
@@ -84,6 +99,19 @@ class MarketSnapshot:
             )
         return found
 
+    def signals_of(self, offer: Offer) -> tuple[SpotSignal, ...]:
+        """What the vendor says of an offer's spot capacity, the zone's own word first; empty for others."""
+        if offer.key.capacity_type is not CapacityType.SPOT:
+            return ()
+        return of_offer(self.signals, offer)
+
+    def _is_counted(self, offer: Offer) -> bool:
+        """True where it is known how many can be started: nobody has to find out."""
+        return self._slots is not None and self._slots.free(offer.key) is not None
+
+    def _is_crowded(self, key: OfferKey) -> bool:
+        return self._unproved[key] >= self.window(key)
+
     def window(self, key: OfferKey) -> int:
         """How many launches may be under way on an offer before one has proved that it can be had."""
         return max(1, 2 * self._proved.get(key, 0))
@@ -93,10 +121,16 @@ class MarketSnapshot:
         self._unproved[offer.key] += 1
         if self._headroom is not None:
             self._headroom.note_planned(offer, nodes)
+        if self._slots is not None:
+            self._slots.note_planned(offer.key, nodes)
 
 
-def snapshot(session: Session, now: datetime, offers: Sequence[Offer] | None = None) -> MarketSnapshot:
-    """Read the market. `offers` saves reading them again when they are known to be unchanged."""
+def snapshot(
+    session: Session, now: datetime, offers: Sequence[Offer] | None = None, *, signals: bool = True
+) -> MarketSnapshot:
+    """Read the market. `offers` saves reading them again when they are known to be unchanged; without
+    `signals` it serves to look at what keeps an offer from being tried, not to choose one.
+    """
     if offers is None:
         offers = read_offers(session)
     blocks = session.exec(select(BlockRow)).all()
@@ -113,7 +147,14 @@ def snapshot(session: Session, now: datetime, offers: Sequence[Offer] | None = N
         else []
     )
     return MarketSnapshot(
-        offers, blocks, unproved(session), proved(session, now), frozenset(live), headroom(session, now)
+        offers,
+        blocks,
+        unproved(session),
+        proved(session, now),
+        frozenset(live),
+        headroom(session, now),
+        slots(session, now),
+        read_signals(session) if signals else None,
     )
 
 
@@ -144,3 +185,8 @@ def proved(session: Session, now: datetime) -> dict[OfferKey, int]:
 
 def _ends(block: Block) -> float:
     return float("inf") if block.until is None else block.until.timestamp()
+
+
+def _exactly(offer: Offer) -> Scope:
+    key = offer.key
+    return Scope(zone=key.zone, instance_type=key.instance_type, reservation=key.reservation)
