@@ -100,6 +100,7 @@ GLOBAL_ONLY = {
     "GET /metrics",
     "POST /v1/projects",
     "DELETE /v1/projects/{project}",
+    "POST /v1/deployment:confirm-sweep",
     "POST /v1/instances/{instance_id}:adopt",
     "POST /v1/instances/{instance_id}:end",
 }

@@ -14,6 +14,7 @@ from clock import REAL
 from service.api.app import create_app
 from service.loops import Loops
 from service.projects.model import Role
+from service.upgrade import HEAD
 from tests.api.service import Service
 
 
@@ -33,7 +34,7 @@ def test_readyz_shows_config_schema_and_loops(service: Service) -> None:
     body = service.get("/readyz", token="").json()
     assert body["status"] == "ready"
     assert body["config"] == service.configuration.hash
-    assert body["schema"] == "0001"
+    assert body["schema"] == HEAD
     assert body["loops"] == {"scheduler": {"last_run": "2026-03-01T12:00:00Z", "failing": False}}
 
 
