@@ -12,6 +12,7 @@ from providers.azure.arm import Arm
 from providers.azure.boundary import only_provider_errors
 from providers.azure.checks import Checks
 from providers.azure.errors import Attempt
+from providers.azure.fabric import AvailabilitySets
 from providers.azure.images import Image, Images
 from providers.azure.launch import Launcher
 from providers.azure.market import Market
@@ -25,7 +26,7 @@ from providers.azure.remembered import Remembered
 from providers.azure.reservations import ReservedCapacity, must_be_named
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
-from providers.azure.vm import DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
+from providers.azure.vm import AVAILABILITY_SET, DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
@@ -69,7 +70,8 @@ class AzureProvider:
         self._reserved = ReservedCapacity(self._arm, self._market, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
-        self._launcher = Launcher(self._arm, self._observer, self._networks, self._remembered)
+        self._sets = AvailabilitySets(self._arm)
+        self._launcher = Launcher(self._arm, self._observer, self._networks, self._sets, self._remembered)
 
     @property
     def account(self) -> str:
@@ -131,12 +133,14 @@ class AzureProvider:
             scope = Scope("azure", self.account, region)
             raise ProviderError(ErrorKind.IMAGE_MISSING, text, code="NoImage", scope=scope)
         image = self._images.resolve(wanted, region)
-        size = (self._market.known_sizes(region) or {}).get(request.offer.instance_type)
+        sizes = self._market.sizes(region) if request.fabric else self._market.known_sizes(region) or {}
+        size = sizes.get(request.offer.instance_type)
         if size is not None:
             self._must_boot(image, size, request)
+        together = self._sets.resolved(request, size)
         subnet = request.subnet or self._networks.subnet(region, settings)
         disk = "Premium_LRS" if size is not None and size.premium_disks else "StandardSSD_LRS"
-        facts = {SSH_KEY: throwaway_key(), DISK_TYPE: disk, **frozen(settings), **image.extra()}
+        facts = {SSH_KEY: throwaway_key(), DISK_TYPE: disk, **frozen(settings), **image.extra(), **together}
         return request.with_resolved(image=image.reference, subnet=subnet, **facts)
 
     @only_provider_errors(creates=True)
@@ -154,6 +158,7 @@ class AzureProvider:
             request.image,
             request.subnet,
             offer.reservation,
+            request.extra.get(AVAILABILITY_SET, "").rpartition("/")[2] or None,
             self._market.restricted(offer.region, offer.zone, offer.instance_type),
             creating=True,
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from clock import Clock
+from providers.azure.client import PUBLIC_CLOUD, make
 from providers.azure.credentials import credential
 from providers.azure.errors import Attempt, from_exception
 from providers.azure.rates import buckets, limiter
@@ -27,24 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PUBLIC_CLOUD = "https://management.azure.com"
-CONNECT_SECONDS, READ_SECONDS = 10, 60
 PAGES = 200  # a listing longer than this is a loop
-
-# API versions of what is read as plain JSON: those that azure-mgmt-compute 39 sends, and for other providers
-# ones that have been served for years.
-COMPUTE = "2026-04-01"
-SKUS = "2021-07-01"
-DISKS = "2026-03-02"
-GALLERIES = "2026-03-03"
-NETWORK = "2024-05-01"
-RESOURCES = "2021-04-01"
-SUBSCRIPTIONS = "2022-12-01"
-PERMISSIONS = "2022-04-01"
-LOCKS = "2020-05-01"
-MARKETPLACE = "2021-01-01"
-RESOURCE_GRAPH = "2021-03-01"
-QUOTA = "2025-09-01"
 
 
 class Arm:
@@ -267,48 +251,8 @@ class Arm:
         key = self._credential()
         with self._lock:
             if self._made is None:
-                self._made = self._make(key)
+                self._made = make(self._config, self._base_url, key)
             return self._made
-
-    def _make(self, key: TokenCredential) -> ComputeManagementClient:
-        from azure.core.pipeline.policies import (
-            ContentDecodePolicy,
-            CustomHookPolicy,
-            HeadersPolicy,
-            ProxyPolicy,
-            RequestIdPolicy,
-            RetryPolicy,
-            UserAgentPolicy,
-        )
-        from azure.mgmt.compute import ComputeManagementClient
-        from azure.mgmt.core.policies import ARMChallengeAuthenticationPolicy
-
-        config, local = self._config, self._config.endpoint is not None
-        proxies = {"http": config.proxy, "https": config.proxy} if config.proxy and not local else None
-        # Our own chain: the SDK's would register resource providers, and wait for it without end, when a
-        # subscription lacks one, and would send a create again.
-        chain: list[Any] = [
-            RequestIdPolicy(),
-            HeadersPolicy(),
-            UserAgentPolicy(base_user_agent="corral"),
-            ProxyPolicy(proxies),
-            ContentDecodePolicy(),
-            RetryPolicy(retry_total=0),
-            ARMChallengeAuthenticationPolicy(key, f"{PUBLIC_CLOUD}/.default"),
-            CustomHookPolicy(),
-        ]
-        if local:
-            chain.insert(0, _plain_http())
-        return ComputeManagementClient(
-            key,
-            config.subscription or "",
-            base_url=self._base_url,
-            policies=chain,
-            connection_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            connection_verify=config.ca_bundle or True,
-            use_env_settings=not local,
-        )
 
 
 def same_place(one: str, other: str) -> bool:
@@ -319,14 +263,3 @@ def same_place(one: str, other: str) -> bool:
 def _query(version: str, query: Mapping[str, str]) -> dict[str, str]:
     odata = {f"${name[:-1]}" if name.endswith("_") else name: value for name, value in query.items()}
     return {"api-version": version, **odata}
-
-
-def _plain_http() -> Any:
-    """Lets a bearer token travel over http, which a local cloud on loopback speaks."""
-    from azure.core.pipeline.policies import SansIOHTTPPolicy
-
-    class PlainHttp(SansIOHTTPPolicy[Any, Any]):
-        def on_request(self, request: Any) -> None:
-            request.context.options.setdefault("enforce_https", False)
-
-    return PlainHttp()

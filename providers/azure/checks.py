@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
-from providers.azure.arm import LOCKS, PERMISSIONS, RESOURCES, SUBSCRIPTIONS, Arm
+from providers.azure.arm import Arm
 from providers.azure.region_checks import RegionChecks
+from providers.azure.versions import LOCKS, PERMISSIONS, RESOURCES, SUBSCRIPTIONS
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CheckResult

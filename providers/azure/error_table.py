@@ -108,7 +108,8 @@ RULES: tuple[Rule, ...] = (
         K.CONFLICT,
         R.OFFER,
         _s(15),
-        text=r"marked for deletion|is attached to|another operation is in progress|changing power state",
+        text=r"marked for deletion|is attached to|another operation is in progress|changing power state|"
+        r"does not contain any VM",
     ),
     Rule(
         "OperationNotAllowed",

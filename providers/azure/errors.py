@@ -54,6 +54,7 @@ class Attempt:
     image: str | None = None
     subnet: str | None = None
     reservation: str | None = None
+    placement_group: str | None = None
     restricted: bool = False
     creating: bool = False
 
@@ -102,6 +103,9 @@ def from_body(
     kind, avoid = rule.kind, rule.avoid
     if attempt.restricted and RESTRICTED_TEXT.search(text):
         kind, avoid = ErrorKind.UNSUPPORTED, timedelta(hours=24)
+    if attempt.placement_group and rule.reach is Reach.PLACEMENT:
+        # The cluster that the set was tied to is full: the next launch has a set of its own.
+        avoid = timedelta(minutes=5)
     ambiguous = attempt.creating and (rule.ambiguous or (status or 0) >= 500)
     scope = _scope(attempt, rule.reach)
     return _error(kind, text, code, scope, avoid_for=avoid, ambiguous=ambiguous, retry_after=retry_after)
@@ -210,7 +214,7 @@ def _scope(attempt: Attempt, reach: Reach) -> Scope:
             # What a reservation lacks, the open market may have, and the other way round.
             reserved = CapacityType.RESERVED if a.reservation else None
             place = Scope("azure", a.account, a.region, a.zone, a.instance_type, capacity_type=reserved)
-            return replace(place, reservation=a.reservation)
+            return replace(place, reservation=a.reservation, placement_group=a.placement_group)
         case Reach.OFFER:
             place = Scope("azure", a.account, a.region, a.zone, a.instance_type)
             return replace(place, capacity_type=a.capacity_type, reservation=a.reservation)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from providers.azure.arm import RESOURCE_GRAPH, Arm
+from providers.azure.arm import Arm
+from providers.azure.versions import RESOURCE_GRAPH
 from providers.errors import ProviderError
 
 _IDS_PER_QUESTION = 100

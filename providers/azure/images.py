@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from providers.azure.arm import COMPUTE, GALLERIES, Arm, same_place
+from providers.azure.arm import Arm, same_place
+from providers.azure.versions import COMPUTE, GALLERIES
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import Scope
 

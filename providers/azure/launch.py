@@ -9,6 +9,7 @@ from typing import Any
 from providers.azure import operations
 from providers.azure.arm import Arm
 from providers.azure.errors import Attempt
+from providers.azure.fabric import AvailabilitySets
 from providers.azure.networks import Networks
 from providers.azure.observe import Observer
 from providers.azure.remembered import Remembered
@@ -31,8 +32,16 @@ _TAKEN = frozenset({"preconditionfailed", "http 412", "propertychangenotallowed"
 class Launcher:
     """Sends what `prepare` returned."""
 
-    def __init__(self, arm: Arm, observer: Observer, networks: Networks, remembered: Remembered) -> None:
+    def __init__(
+        self,
+        arm: Arm,
+        observer: Observer,
+        networks: Networks,
+        sets: AvailabilitySets,
+        remembered: Remembered,
+    ) -> None:
         self._arm = arm
+        self._sets = sets
         self._observer = observer
         self._networks = networks
         self._remembered = remembered
@@ -41,6 +50,8 @@ class Launcher:
         """Ask for every node. A refusal of one ends those before it; a doubt leaves them to be found."""
         made: list[CloudInstance] = []
         urls: dict[int, str] = {}
+        if not all(self._remembered.knows(name) for name in request.names()):
+            self._sets.make(request)
         for node in range(request.nodes):
             try:
                 one, url = self._node(request, node, attempt)
@@ -129,6 +140,8 @@ class Launcher:
                 error.scope = replace(error.scope, subnet=None)
         if error.ambiguous or error.kind is ErrorKind.IDEMPOTENCY:
             return error
+        if not made:
+            self._sets.drop(request)
         for one in made:
             try:
                 self._arm.delete_vm(one.provider_id, one.region)

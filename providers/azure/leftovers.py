@@ -1,5 +1,5 @@
-"""Network cards, addresses and disks of ours whose machine is gone. Each is deleted with its machine by its
-delete option; this finds what stayed behind all the same.
+"""Network cards, addresses, disks and availability sets of ours whose machines are gone. All but the sets are
+deleted with their machine by its delete option; this finds what stayed behind.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from providers.azure.arm import DISKS, NETWORK, RESOURCES, Arm, same_place
+from providers.azure.arm import Arm, same_place
+from providers.azure.versions import COMPUTE, DISKS, NETWORK, RESOURCES
 from providers.azure.vm import DEPLOYMENT_TAG, VM_TAG, disk_name, vm_of_disk
 from providers.errors import ErrorKind, ProviderError
 
-_DISK = "microsoft.compute/disks"
+_DISK, _SET = "microsoft.compute/disks", "microsoft.compute/availabilitysets"
 # In the order in which they let go of each other.
 _KINDS = {
     "microsoft.network/networkinterfaces": NETWORK,
     "microsoft.network/publicipaddresses": NETWORK,
     _DISK: DISKS,
+    _SET: COMPUTE,
 }
 
 
@@ -50,7 +52,7 @@ def orphans(
         vm = _owner(row)
         if vm is None or vm.lower() in there or not same_place(str(row.get("location")), region):
             continue
-        if not _is_of(row, vm, deployment):
+        if not _is_of(row, vm, deployment) or (_is_set(row) and _has_machines(vm, there)):
             continue
         tags = {**(row.get("tags") or {}), DEPLOYMENT_TAG: deployment}
         one = found.setdefault(vm, Leftover(vm, tags, _time(row.get("createdTime"))))
@@ -78,6 +80,16 @@ def _owner(row: Mapping[str, Any]) -> str | None:
         return None
     tagged = (row.get("tags") or {}).get(VM_TAG)
     return tagged or (vm_of_disk(str(row.get("name"))) if kind == _DISK else None)
+
+
+def _is_set(row: Mapping[str, Any]) -> bool:
+    return str(row.get("type")).lower() == _SET
+
+
+def _has_machines(vm: str, there: Iterable[str]) -> bool:
+    """Whether any node is left of the gang whose first one is named: its availability set is in use."""
+    gang = vm.lower().rpartition("-")[0] + "-"
+    return any(name.startswith(gang) for name in there)
 
 
 def _is_of(row: Mapping[str, Any], vm: str, deployment: str) -> bool:

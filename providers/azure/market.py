@@ -9,9 +9,10 @@ from datetime import datetime
 
 from clock import Clock
 from providers.azure import price_snapshot as snapshot
-from providers.azure.arm import SKUS, Arm
+from providers.azure.arm import Arm
 from providers.azure.prices import PriceKey, RetailPrices
 from providers.azure.skus import Size, sizes
+from providers.azure.versions import SKUS
 from providers.config import AccountConfig
 from providers.errors import ProviderError
 from providers.vocabulary import CapacityType, Offer, OfferKey, OfferListing
@@ -123,7 +124,7 @@ class Market:
         subnets = self._config.regions[region].subnets
         return Offer(
             OfferKey("azure", self._config.name, region, zone, size.type.name, capacity_type),
-            size.type,
+            size.type_in(region, zone, capacity_type),
             price,
             prices.at if price is not None else None,
             prices.source,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clock import Clock
-from providers.azure.arm import NETWORK, Arm, same_place
+from providers.azure.arm import Arm, same_place
+from providers.azure.versions import NETWORK
 from providers.config import RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import Scope

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from providers.azure import operations
-from providers.azure.arm import COMPUTE, Arm, same_place
+from providers.azure.arm import Arm, same_place
 from providers.azure.errors import Attempt, from_body
 from providers.azure.evictions import preempted
 from providers.azure.leftovers import Leftover, everything, orphans
 from providers.azure.networks import Networks
 from providers.azure.remembered import Remembered
 from providers.azure.states import attempt_of, failure, instance, node_of_name, read_status, state_of
+from providers.azure.versions import COMPUTE
 from providers.azure.vm import DEPLOYMENT_TAG, TOKEN_TAG
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import (

@@ -14,9 +14,10 @@ from typing import Any
 from urllib.parse import quote
 
 from clock import Clock
-from providers.azure.arm import QUOTA, Arm
+from providers.azure.arm import Arm
 from providers.azure.errors import family_key
 from providers.azure.quotas import Quotas
+from providers.azure.versions import QUOTA
 from providers.errors import ErrorKind, ProviderError
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing, ReviewState
 from providers.vocabulary import Scope

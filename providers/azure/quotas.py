@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Any
 
 from clock import Clock
-from providers.azure.arm import COMPUTE, Arm
+from providers.azure.arm import Arm
 from providers.azure.errors import family_key
 from providers.azure.market import Market
 from providers.azure.skus import Size
+from providers.azure.versions import COMPUTE
 from providers.errors import ErrorKind, ProviderError
 from providers.quotas import Quota, QuotaListing, QuotaUnit, needed
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from providers.azure.arm import MARKETPLACE, NETWORK, SUBSCRIPTIONS, Arm, same_place
+from providers.azure.arm import Arm, same_place
 from providers.azure.images import PLAN_NAME, PLAN_PRODUCT, PLAN_PUBLISHER, Image, Images
 from providers.azure.market import Market
 from providers.azure.networks import Networks
 from providers.azure.quotas import Quotas
 from providers.azure.skus import Size
+from providers.azure.versions import MARKETPLACE, NETWORK, SUBSCRIPTIONS
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 

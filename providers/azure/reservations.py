@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from clock import Clock
-from providers.azure.arm import COMPUTE, Arm, same_place
+from providers.azure.arm import Arm, same_place
 from providers.azure.market import Market
+from providers.azure.versions import COMPUTE
 from providers.azure.vm import group_of, zone_key
 from providers.errors import ErrorKind, ProviderError
 from providers.reservations import Reservation, ReservationKind, ReservationListing, ReservationState

@@ -13,33 +13,41 @@ from providers.vocabulary import Accelerator
 
 @dataclass(frozen=True, slots=True)
 class GpuSizes:
-    """Sizes whose names fit `pattern` carry this model. `count` overrules the API's `GPUS` capability."""
+    """Sizes whose names fit `pattern` carry this model. `count` overrules the API's `GPUS` capability; `link`
+    is how several reach each other.
+    """
 
     pattern: re.Pattern[str]
     gpu: str
     memory_gb: float
     count: int | None = None
+    link: str | None = None
 
 
-def _row(pattern: str, gpu: str, memory_gb: float | None = None, count: int | None = None) -> GpuSizes:
-    return GpuSizes(
-        re.compile(pattern, re.IGNORECASE), gpu, MEMORY_GB[gpu] if memory_gb is None else memory_gb, count
-    )
+def _row(
+    pattern: str,
+    gpu: str,
+    memory_gb: float | None = None,
+    count: int | None = None,
+    link: str | None = None,
+) -> GpuSizes:
+    memory = MEMORY_GB[gpu] if memory_gb is None else memory_gb
+    return GpuSizes(re.compile(pattern, re.IGNORECASE), gpu, memory, count, link)
 
 
 # First match counts. The three at the end have no `GPUs` capability at all.
 GPU_SIZES: tuple[GpuSizes, ...] = (
-    _row(r"^Standard_NC\d+as_T4_v3$", "T4"),
-    _row(r"^Standard_NV(36ads|36adms|72ads)_A10_v5$", "A10"),
-    _row(r"^Standard_NC\d+ads_A100_v4$", "A100-80GB"),
-    _row(r"^Standard_ND96asr_v4$", "A100"),
-    _row(r"^Standard_ND96amsr_A100_v4$", "A100-80GB"),
+    _row(r"^Standard_NC\d+as_T4_v3$", "T4", link="pcie"),
+    _row(r"^Standard_NV(36ads|36adms|72ads)_A10_v5$", "A10", link="pcie"),
+    _row(r"^Standard_NC\d+ads_A100_v4$", "A100-80GB", link="pcie"),
+    _row(r"^Standard_ND96asr_v4$", "A100", link="nvlink"),
+    _row(r"^Standard_ND96amsr_A100_v4$", "A100-80GB", link="nvlink"),
     _row(r"^Standard_NC(40ads|80adis)_H100_v5$", "H100-NVL"),
-    _row(r"^Standard_ND96isr_H100_v5$", "H100"),
-    _row(r"^Standard_ND96isr_H200_v5$", "H200"),
+    _row(r"^Standard_ND96isr_H100_v5$", "H100", link="nvlink"),
+    _row(r"^Standard_ND96isr_H200_v5$", "H200", link="nvlink"),
     _row(r"^Standard_ND96is_MI300X_v5$|^Standard_ND96isr_MI300X_v5$", "MI300X", 192, 8),
-    _row(r"^Standard_ND128isr_(NDR_)?GB200_v6$", "GB200", None, 4),
-    _row(r"^Standard_ND128isr_(NDR_)?GB300_v6$", "GB300", None, 4),
+    _row(r"^Standard_ND128isr_(NDR_)?GB200_v6$", "GB200", None, 4, "nvlink"),
+    _row(r"^Standard_ND128isr_(NDR_)?GB300_v6$", "GB300", None, 4, "nvlink"),
 )
 
 # `GPUs` says 1 for these, but they hold a sixth, a third and a half of one: no job asks for that.
@@ -73,7 +81,7 @@ def accelerator(size: str, gpus: float | None) -> Accelerator | None:
     count = row.count if row.count is not None else gpus
     if not count or count != int(count):
         return None
-    return Accelerator(row.gpu, int(count), row.memory_gb)
+    return Accelerator(row.gpu, int(count), row.memory_gb, row.link if count > 1 else None)
 
 
 def worth_offering(size: str, has_accelerator: bool, allowed: frozenset[str]) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from providers.azure.errors import family_key
 from providers.azure.sizes import accelerator, worth_offering
-from providers.vocabulary import InstanceType
+from providers.vocabulary import CapacityType, InstanceType
 
 _ARCHITECTURES = {"x64": "x86_64", "arm64": "arm64"}
 _GIB = 1024
+
+INFINIBAND = "infiniband"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Size:
 
     regional: whether it may be asked for without naming a zone, which a restriction of every zone still
     leaves open. A listed zone says that the zone can hold it, not that there is stock. family: as Azure
-    spells it here; `type.family` is the same one squeezed.
+    spells it here; `type.family` is the same one squeezed. rdma: whether its machines have InfiniBand.
     """
 
     type: InstanceType
@@ -30,12 +32,20 @@ class Size:
     spot: bool
     generations: frozenset[str]
     premium_disks: bool
+    rdma: bool
 
     def placements(self, region: str) -> tuple[str, ...]:
         """Zone keys of vocabulary.OfferKey: `eastus-1`, and the region itself for no zone."""
         if not self.regional:
             return ()
         return (*(f"{region}-{zone}" for zone in self.zones), region)
+
+    def type_in(self, region: str, zone: str, capacity_type: CapacityType) -> InstanceType:
+        """The type as an offer of that placement shows it. InfiniBand connects machines of an availability
+        set, which lies in no zone and takes on-demand machines only.
+        """
+        connects = self.rdma and zone == region and capacity_type is CapacityType.ON_DEMAND
+        return replace(self.type, fabric=INFINIBAND) if connects else self.type
 
 
 def sizes(rows: Iterable[Mapping[str, Any]], region: str, allowed: Iterable[str] = ()) -> dict[str, Size]:
@@ -74,6 +84,7 @@ def _size(row: Mapping[str, Any], region: str) -> Size:
         spot=can.get("LowPriorityCapable", "").lower() == "true",
         generations=frozenset(text.strip().upper() for text in can.get("HyperVGenerations", "").split(",")),
         premium_disks=can.get("PremiumIO", "").lower() == "true",
+        rdma=can.get("RdmaEnabled", "").lower() == "true",
     )
 
 

@@ -94,7 +94,13 @@ def attempt_of(account: str, vm: Mapping[str, Any], region: str) -> Attempt:
         capacity_type(vm),
         image=_image(reference),
         reservation=reservation_of(vm),
+        placement_group=str((properties.get("availabilitySet") or {}).get("id") or "").rpartition("/")[2]
+        or None,
     )
+
+
+def _last(path: Any) -> str | None:
+    return str(path or "").rpartition("/")[2] or None
 
 
 def _image(reference: Mapping[str, Any]) -> str | None:

@@ -26,6 +26,7 @@ RESERVATION_TAG = "corral-reservation"
 SSH_KEY = "ssh_public_key"
 DISK_TYPE = "os_disk_type"
 PUBLIC_ADDRESS, SECURITY_GROUP, INSTANCE_ROLE = "public_address", "security_group", "instance_role"
+AVAILABILITY_SET = "availability_set"
 
 _RESERVATION = re.compile(
     r"(?P<group>/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute"
@@ -77,6 +78,8 @@ def body(request: LaunchRequest, node: int) -> dict[str, Any]:
             "billingProfile": {"maxPrice": -1 if request.max_price is None else round(request.max_price, 5)},
         }
     properties |= _reserved(offer)
+    if together := request.extra.get(AVAILABILITY_SET):
+        properties["availabilitySet"] = {"id": together}
     if found := _RESERVATION.fullmatch(offer.reservation or ""):
         tags[RESERVATION_TAG] = found["name"]
     whole: dict[str, Any] = {"location": offer.region, "tags": tags, "properties": properties}

@@ -9,6 +9,7 @@ import azure.mgmt.compute.models as compute
 import azure.mgmt.network.models as network
 import pytest
 
+from providers.azure.fabric import body as availability_set
 from providers.azure.vm import body as sent_by_the_adapter
 from providers.azure.vm import frozen
 from providers.config import RegionConfig
@@ -151,6 +152,34 @@ def test_an_answer_about_reserved_capacity_holds_only_what_the_models_know(site:
     answers += [(compute.CapacityReservation, view)]
     assert len(answers) >= 4
     assert [problem for model, row in answers for problem in strange(model, row)] == []
+
+
+def test_an_availability_set_holds_only_what_the_models_know(site: Site) -> None:
+    key = OfferKey("azure", "lab", "eastus", "eastus", SIZE, CapacityType.ON_DEMAND)
+    sent = availability_set(LaunchRequest("a" * 32, key, 2, "", {"x": "y"}, 50, fabric=True))
+    assert strange(compute.AvailabilitySet, sent) == []
+    site.send("PUT", f"{COMPUTE}/availabilitySets/s", sent).raise_for_status()
+    inside = {"availabilitySet": {"id": f"{COMPUTE}/availabilitySets/s"}}
+    site.create("inside", spot=False, zone=None, properties=inside)
+    (shown,) = site.get(f"{COMPUTE}/availabilitySets")["value"]
+    assert shown["properties"]["virtualMachines"]
+    assert strange(compute.AvailabilitySet, shown) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"spot": True, "zone": None}, "AzureSpotVMNotSupportedInAvailabilitySet"),
+        ({"spot": False, "zone": "1"}, "BadRequest"),
+    ],
+)
+def test_an_availability_set_takes_neither_spot_nor_zones(site: Site, change: Any, code: str) -> None:
+    body_of_set = {"location": "eastus", "sku": {"name": "Aligned"}}
+    site.send("PUT", f"{COMPUTE}/availabilitySets/t", body_of_set).raise_for_status()
+    inside = {"availabilitySet": {"id": f"{COMPUTE}/availabilitySets/t"}}
+    path = f"{COMPUTE}/virtualMachines/refused"
+    answer = site.send("PUT", path, body("refused", properties=inside, **change))
+    assert answer.json()["error"]["code"] == code
 
 
 def test_a_card_with_its_address_expanded_holds_only_what_the_models_know(site: Site) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
 from sandbox.catalogue import catalogue
+from sandbox.faces.arm import sets
 from sandbox.faces.arm.call import ArmError, Call, listing
 from sandbox.faces.arm.disks import disk_of
 from sandbox.faces.arm.network import address_of, card_of, objects
@@ -112,7 +114,9 @@ def resources(face: Face, call: Call) -> Response:
         rows += [(one["row"], one["vm"]) for one in found]
     wanted = call.query.get("$filter", "")
     created = "createdtime" in call.query.get("$expand", "").lower()
-    shown = [_row(row, vm, created) for row, vm in rows if matches(wanted, _fields(row))]
+    shown = [_row(row, vm.created_at, created) for row, vm in rows if matches(wanted, _fields(row))]
+    together = [(sets.shown(face, one), one.created_at) for one in sets.of_group(face, call)]
+    shown += [_row(row, at, created) for row, at in together if matches(wanted, _fields(row))]
     return listing(call, shown, page_size=1000)
 
 
@@ -146,11 +150,11 @@ def _fields(row: dict[str, Any]) -> list[dict[str, str]]:
     return tags or [plain]
 
 
-def _row(row: dict[str, Any], vm: Vm, created: bool) -> dict[str, Any]:
+def _row(row: dict[str, Any], created_at: datetime, created: bool) -> dict[str, Any]:
     generic: dict[str, Any] = {
         key: row[key] for key in ("id", "name", "type", "location", "tags", "sku") if key in row
     }
     if created:
-        generic["createdTime"] = stamp(vm.created_at)
-        generic["provisioningState"] = row["properties"]["provisioningState"]
+        generic["createdTime"] = stamp(created_at)
+        generic["provisioningState"] = row["properties"].get("provisioningState", "Succeeded")
     return generic

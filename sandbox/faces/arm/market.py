@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -16,6 +17,8 @@ _NO_GPUS = ("GB200", "GB300", "MI300X")
 
 # Of GPU sizes, capacity can be reserved for these and the NC series of A100 ("Capacity reservation").
 _RESERVABLE = ("T4", "A10")
+# The `r` of a size's name says that it has InfiniBand ("Azure VM sizes naming conventions").
+_RDMA = re.compile(r"^Standard_ND\d+[a-z]*r_?")
 
 
 def skus(_face: Face, call: Call) -> Response:
@@ -93,6 +96,8 @@ def _capabilities(size: InstanceType) -> dict[str, str]:
         "AcceleratedNetworkingEnabled": "True",
         "EphemeralOSDiskSupported": "True",
     }
+    if _RDMA.match(size.name):
+        found["RdmaEnabled"] = "True"
     if size.gpu is None or size.gpu.name in _RESERVABLE or size.name.startswith("Standard_NC"):
         found["CapacityReservationSupported"] = "True"
     if size.gpu is not None and not any(name in size.name for name in _NO_GPUS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sandbox.faces.arm import (
     account,
+    creation,
     disks,
     graph,
     images,
@@ -13,6 +14,7 @@ from sandbox.faces.arm import (
     quota,
     reservations,
     retail,
+    sets,
 )
 from sandbox.faces.arm.call import Route
 
@@ -23,6 +25,7 @@ _VMS = f"{_GROUP}/providers/Microsoft.Compute/virtualMachines"
 _VM = f"{_VMS}/{{name}}"
 _NETWORK = f"{_GROUP}/providers/Microsoft.Network"
 _VNET = f"{_NETWORK}/virtualNetworks/{{name}}"
+_SETS = f"{_GROUP}/providers/Microsoft.Compute/availabilitySets"
 _CARDS = f"{_NETWORK}/networkInterfaces"
 _ADDRESSES = f"{_NETWORK}/publicIPAddresses"
 _DISKS = f"{_GROUP}/providers/Microsoft.Compute/disks"
@@ -39,7 +42,7 @@ _TERMS = (
 )
 
 ROUTES: tuple[Route, ...] = (
-    Route("PUT", _VM, machines.CREATE, machines.create),
+    Route("PUT", _VM, creation.CREATE, creation.create),
     Route("GET", _VM, "VirtualMachines_Get", machines.get),
     Route("DELETE", _VM, "VirtualMachines_Delete", machines.delete),
     Route("GET", f"{_VM}/instanceView", "VirtualMachines_InstanceView", machines.view),
@@ -55,6 +58,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET", f"{_COMPUTE}/locations/{{location}}/operations/{{id}}", "Operations_Get", machines.operation
     ),
+    Route("PUT", f"{_SETS}/{{name}}", "AvailabilitySets_CreateOrUpdate", sets.create),
+    Route("GET", f"{_SETS}/{{name}}", "AvailabilitySets_Get", sets.get),
+    Route("DELETE", f"{_SETS}/{{name}}", "AvailabilitySets_Delete", sets.delete),
+    Route("GET", _SETS, "AvailabilitySets_List", sets.in_group),
     Route("GET", _DISKS, "Disks_ListByResourceGroup", disks.disks),
     Route("GET", f"{_DISKS}/{{name}}", "Disks_Get", disks.disk),
     Route("DELETE", f"{_DISKS}/{{name}}", "Disks_Delete", disks.delete_disk),

@@ -32,6 +32,20 @@ class FailedVm:
     error: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class AvailabilitySet:
+    """Machines that are placed together. aligned: for machines with managed disks."""
+
+    name: str
+    subscription: str
+    group: str
+    location: str
+    tags: dict[str, str]
+    aligned: bool
+    fault_domains: int
+    created_at: datetime
+
+
 @dataclass(slots=True)
 class Face:
     """Handlers change it under `lock`, which is never held while the world waits for anything else.
@@ -43,6 +57,7 @@ class Face:
     operations: Operations = field(default_factory=Operations)
     failed: dict[tuple[str, str, str], FailedVm] = field(default_factory=dict)
     groups: dict[tuple[str, str], str] = field(default_factory=dict)
+    sets: dict[tuple[str, str, str], AvailabilitySet] = field(default_factory=dict)
     accepted: set[tuple[str, str]] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 

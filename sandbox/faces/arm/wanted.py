@@ -33,7 +33,7 @@ class Card:
 class Wanted:
     """A create. `zone` is the catalogue's key, the region itself where none was named; `max_price` None is
     up to the on-demand price. reservation_group: the id of the one that it names; takes_open: whether it may
-    take the slots of open reservations.
+    take the slots of open reservations. availability_set: the id of one, empty for none.
     """
 
     location: str
@@ -50,6 +50,7 @@ class Wanted:
     max_price: float | None
     reservation_group: str | None
     takes_open: bool
+    availability_set: str
 
 
 def wanted(name: str, body: Mapping[str, Any]) -> Wanted:
@@ -89,6 +90,7 @@ def wanted(name: str, body: Mapping[str, Any]) -> Wanted:
         deallocate=deallocate,
         max_price=max_price,
         **_reserved(properties, capacity_type),
+        availability_set=str(_mapping(properties, "availabilitySet", needed=False).get("id") or ""),
     )
 
 
