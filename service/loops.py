@@ -23,6 +23,7 @@ from service.instances import reaper, watcher
 from service.jobs.scheduler import Scheduler
 from service.market.market import Market
 from service.notifications.loop import Notifier
+from service.quota_desk import desk
 from service.quotas import reader as quotas
 
 log = structlog.get_logger(__name__)
@@ -38,6 +39,7 @@ def steps() -> dict[str, Step]:
     return {
         "market": Market().step,
         "quotas": quotas.step,
+        "quota_desk": desk.step,
         "scheduler": Scheduler().step,
         "launcher": launcher.step,
         "watcher": watcher.step,

@@ -39,6 +39,7 @@ from service.notifications.channels.build import secrets_of
 from service.notifications.model import Channel
 from service.pools import Pools
 from service.projects.model import Role, Token
+from service.quota_desk.model import QuotaRequest
 from service.references import UnresolvedError, resolved
 from service.settings import Settings
 from service.sole_process import sole_process
@@ -84,7 +85,8 @@ def serve(
         if copy is not None:
             log.info("database_upgraded", copy=str(copy))
         if database.is_sqlite:  # we hold its lock, so whoever held a claim is dead
-            database.write(lambda session: release_all(session, Job, Attempt, Instance, Poll, Channel))
+            claimed = (Job, Attempt, Instance, Poll, Channel, QuotaRequest)
+            database.write(lambda session: release_all(session, *claimed))
         deployment = database.write(lambda session: ensure_deployment(session, settings, clock.now()))
         listening = listen_on(settings.listen.host, settings.listen.port)
         held.callback(listening.close)

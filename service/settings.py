@@ -10,6 +10,7 @@ from clock import ScaledClock
 from policies.model import RunClass
 from providers.config import AccountConfig, is_loopback
 from service.notifications.settings import Notifications
+from service.quota_desk.settings import QuotaDesk
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=512)]
 
@@ -57,6 +58,7 @@ class Times(Part):
     poll_quotas: float = Field(default=600, ge=60, le=86400)
     poll_reservations: float = Field(default=60, ge=30, le=86400)
     poll_signals: float = Field(default=3600, ge=600, le=7 * 86400)
+    poll_quota_requests: float = Field(default=900, ge=60, le=86400)
     poll_instances: float = Field(default=60, ge=5, le=3600)
     max_age_without_limit: float = Field(default=7 * 86400, ge=3600, le=90 * 86400)
 
@@ -115,6 +117,7 @@ class Settings(Part):
     listen: Listen = Listen()
     accounts: tuple[AccountConfig, ...] = ()
     routes: tuple[Route, ...] = ()
+    quota_desk: QuotaDesk = QuotaDesk()
     times: Times = Times()
     limits: Limits = Limits()
     notifications: Notifications = Notifications()

@@ -25,6 +25,7 @@ from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
 from service.market.blocks import block_preempted
 from service.market.model import Poll
 from service.notifications.model import Channel
+from service.quota_desk.model import QuotaRequest
 from service.reservations.ends import leave_at, taken_at
 from service.reservations.slots import reservation_of
 from service.states import AttemptState, JobState
@@ -56,7 +57,7 @@ class Lifecycle:
             ctx.listening_since = now
         if self._was_set_back(ctx, now):
             ctx.database.write(
-                lambda session: look_again(session, now, Job, Attempt, Instance, Poll, Channel)
+                lambda session: look_again(session, now, Job, Attempt, Instance, Poll, Channel, QuotaRequest)
             )
             for loop in LOOPS_WITH_DATES:
                 ctx.wake(loop)

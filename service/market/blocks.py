@@ -18,6 +18,7 @@ from sqlalchemy import delete, update
 from sqlmodel import Session, col, select
 
 from providers.errors import KIND_RULES, ErrorKind, KindRule, ProviderError
+from providers.quotas import Quota
 from providers.vocabulary import Offer, OfferKey, Scope, scope_from
 from service.jobs.model import Job
 from service.market.model import BlockRow
@@ -103,6 +104,22 @@ def lift_proved_wrong(session: Session, offer: Offer, image: str | None, *, now:
         session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
     wake_waiting(session, now)
     return len(wrong)
+
+
+def lift_for_quota(session: Session, quota: Quota, provider: str, account: str) -> int:
+    """A limit has risen: remove the refusals for quota that it may have caused. How many blocks it were."""
+    rows = session.exec(select(BlockRow).where(BlockRow.kind == ErrorKind.QUOTA)).all()
+    gates = [replace(gate, provider=provider, account=account) for gate in quota.gates]
+    caused = [row.id for row in rows if any(_may_meet(scope_of(row), gate) for gate in gates)]
+    if caused:
+        session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(caused)))
+    return len(caused)
+
+
+def _may_meet(one: Scope, other: Scope) -> bool:
+    """True unless the two scopes differ in a field that both give."""
+    mine, theirs = one.given(), other.given()
+    return all(theirs[name] == value for name, value in mine.items() if name in theirs)
 
 
 def heed_signal(session: Session, said: Scope, *, now: datetime) -> None:

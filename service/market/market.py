@@ -40,7 +40,7 @@ class Market:
             ctx.database.write(lambda session: _drop_gone(session, ctx))
             show_built_in(ctx)
             self._planned = places
-            for loop in ("watcher", "quotas"):
+            for loop in ("watcher", "quotas", "quota_desk"):
                 ctx.wake(loop)
         due = ctx.database.read(_next_due)
         if due is None or due > ctx.now():

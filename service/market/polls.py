@@ -16,7 +16,7 @@ from service.market.model import Poll
 READING_LASTS = timedelta(minutes=5)
 FIRST_RETRY = timedelta(seconds=15)
 JITTER = 0.1
-KINDS = ("offers", "instances", "quotas", "reservations", "signals")
+KINDS = ("offers", "instances", "quotas", "quota_requests", "reservations", "signals")
 """What is read of each place; how often each is, is `times.poll_KIND`."""
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from sqlmodel import Session, col, select
 
 from providers.quotas import QuotaListing
 from service.context import Context
+from service.db import after_commit
 from service.db.due import next_due
 from service.events.record import record
-from service.market.blocks import wake_waiting
+from service.market.blocks import lift_for_quota, wake_waiting
 from service.market.model import Poll
 from service.market.places import read_due
+from service.quota_desk.effect import note_limit, pending_effects
+from service.quotas.history import forget_history, keep_history
 from service.quotas.model import QuotaRow
-from service.quotas.rows import to_row
+from service.quotas.rows import to_quota, to_row
 
 KIND = "quotas"
 
@@ -33,13 +37,24 @@ def _next_due(session: Session) -> datetime | None:
 
 
 def _store(session: Session, ctx: Context, poll: Poll, listing: QuotaListing) -> None:
-    """Keep the readings; those of the region that are gone are dropped, unless part of it was not read."""
+    """Keep the readings; those of the region that are gone are dropped, unless part of it was not read.
+
+    A limit that has risen lifts the blocks that it caused, and tells how requests for it came out.
+    """
     rows = [to_row(poll.provider, poll.account, quota) for quota in listing.quotas]
+    pending = pending_effects(session, poll.provider, poll.account)
     for row in rows:
         before = session.get(QuotaRow, row.id)
+        keep_history(session, before, row)
         if before is not None:
             _tell_move(session, ctx, before, row)
+            if _has_risen(before, row):
+                lift_for_quota(session, to_quota(row), poll.provider, poll.account)
+        note_limit(session, pending, row, now=ctx.now())
         session.merge(row)
+    forget_history(session, ctx.now())
+    if pending:
+        after_commit(session, partial(ctx.wake, "quota_desk"))
     if not listing.incomplete:
         seen = {row.id for row in rows}
         of_region = select(QuotaRow).where(
@@ -51,6 +66,10 @@ def _store(session: Session, ctx: Context, poll: Poll, listing: QuotaListing) ->
             if row.id not in seen:
                 session.delete(row)
     wake_waiting(session, ctx.now())
+
+
+def _has_risen(before: QuotaRow, now: QuotaRow) -> bool:
+    return before.limit is not None and now.limit is not None and now.limit > before.limit
 
 
 def _tell_move(session: Session, ctx: Context, before: QuotaRow, now: QuotaRow) -> None:
