@@ -22,6 +22,7 @@ from service.api.state import Api, LoopsView
 from service.blobs import routes as blobs
 from service.configuration import Configuration
 from service.context import Context
+from service.costs import routes as costs
 from service.events import routes as events
 from service.instances import routes as instances
 from service.jobs import routes as jobs
@@ -76,7 +77,19 @@ def create_app(ctx: Context, configuration: Configuration, loops: LoopsView) -> 
 
 def _include(app: FastAPI, api: Api) -> None:
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(authorize)])
-    for part in (jobs, logs, events, instances, market, quotas, reservations, blobs, projects, secret_routes):
+    for part in (
+        jobs,
+        logs,
+        events,
+        instances,
+        market,
+        quotas,
+        reservations,
+        costs,
+        blobs,
+        projects,
+        secret_routes,
+    ):
         v1.include_router(part.router)
     app.include_router(v1)
     app.include_router(agents.router(api.ctx, api.aside))

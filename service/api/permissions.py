@@ -43,6 +43,7 @@ REQUIRED: Mapping[str, Role] = {
     "POST /v1/instances/{instance_id}:end": Role.ADMIN,
     "POST /v1/deployment:confirm-sweep": Role.ADMIN,
     "GET /v1/offers": Role.VIEWER,
+    "GET /v1/costs": Role.VIEWER,
     "GET /v1/quotas": Role.VIEWER,
     "GET /v1/reservations": Role.VIEWER,
     "PUT /v1/blobs/{sha256}": Role.MEMBER,

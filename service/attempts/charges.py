@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlmodel import Session, col, select
 
+from providers.vocabulary import OfferKey
 from service.attempts.model import Attempt, AttemptInstance, Charge
 from service.instances.model import Instance
 from service.jobs.model import Job
@@ -40,6 +41,33 @@ def close_charge(session: Session, instance: Instance, now: datetime, ended: dat
         if charge.ends is None:
             charge.ends = max(charge.starts, min(ended or now, now))
             session.add(charge)
+
+
+def reprice(session: Session, key: OfferKey, price_micros: int, now: datetime) -> int:
+    """The price of an offer has changed: what runs on it is charged the new one from now on. How many."""
+    open_charges = session.exec(
+        select(Charge)
+        .join(Attempt, col(Attempt.id) == col(Charge.attempt_id))
+        .where(
+            col(Charge.ends).is_(None),
+            Charge.price_micros != price_micros,
+            Attempt.provider == key.provider,
+            Attempt.account == key.account,
+            Attempt.zone == key.zone,
+            Attempt.instance_type == key.instance_type,
+            Attempt.capacity_type == key.capacity_type,
+        )
+    ).all()
+    for charge in open_charges:
+        if charge.starts >= now:  # it has only just begun: there is nothing to pay at the old price
+            charge.price_micros = price_micros
+        else:
+            charge.ends = now
+            session.add(
+                Charge(**{**charge.model_dump(), "starts": now, "ends": None, "price_micros": price_micros})
+            )
+        session.add(charge)
+    return len(open_charges)
 
 
 def _charges(session: Session, instance_id: str) -> list[Charge]:

@@ -30,8 +30,3 @@ def cost_micros(spans: Iterable[Span], now: datetime) -> int:
         length = (span.ends or now) - span.starts
         total += span.price_micros * max(0, length // _MICROSECOND)
     return (2 * total + _HOUR) // (2 * _HOUR)
-
-
-def usd(micros: int) -> float:
-    """Millionths of a USD as USD, six decimals."""
-    return micros / 1_000_000

@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 from service.cli import (
     accounts,
     backtest,
+    costs,
     daemon,
     database,
     following,
@@ -60,6 +61,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "cancel": jobs.cancel,
     "offers": market.offers,
     "instances": market.instances,
+    "cost": costs.cost,
     "backtest": backtest.backtest,
 }
 GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {

@@ -11,13 +11,14 @@ from sqlalchemy import delete
 from sqlmodel import Session, col, select
 
 from providers.vocabulary import CapacityType, Offer, OfferListing
+from service.attempts.charges import reprice
 from service.context import STANDING, Context
 from service.db.due import next_due
 from service.market import signals
 from service.market.blocks import forget_old, wake_waiting
 from service.market.built_in import show_built_in
 from service.market.model import OfferRow, Poll, SignalRow
-from service.market.offers import to_values
+from service.market.offers import to_offer, to_values
 from service.market.places import read_due
 from service.market.polls import plan_polls
 from service.reservations import reader as reservations
@@ -66,6 +67,8 @@ def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) ->
         if row is None:
             session.add(OfferRow(**values))
         else:
+            if row.price_micros != values["price_micros"] and values["price_source"] == "live":
+                _follow_price(session, row, values["price_micros"], now)
             row.sqlmodel_update(values)
             session.add(row)
     for offer_id in before.keys() - seen.keys():
@@ -73,6 +76,12 @@ def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) ->
             session.delete(before[offer_id])
     forget_old(session, now)
     wake_waiting(session, now)
+
+
+def _follow_price(session: Session, row: OfferRow, price_micros: int | None, now: datetime) -> None:
+    """Spot is billed at the price in force; a price that is no longer known is the last one until it is."""
+    if row.capacity_type is CapacityType.SPOT and price_micros is not None:
+        reprice(session, to_offer(row).key, price_micros, now)
 
 
 def _distinct(listing: OfferListing) -> list[Offer]:

@@ -112,3 +112,17 @@ def test_a_booting_instance_is_asked_about_every_few_seconds(bench: Bench) -> No
     provider.describe = noted  # type: ignore[assignment, method-assign]
     bench.pass_time(14)
     assert len(asked) >= 4
+
+
+def test_spot_is_charged_at_the_price_in_force(bench: Bench) -> None:
+    lasting(bench)
+    first = charge(bench)
+    for price in (12.0, None, 12.0):
+        cloud = bench.clouds["aws"]
+        cloud.market.set_price(bench.live_attempt(first.job_id).offer_key, price)
+        bench.pass_time(600)
+    spans = bench.database.read(lambda session: list(session.exec(select(Charge)).all()))
+    before, after = sorted(spans, key=lambda span: span.starts)
+    assert (before.price_micros, after.price_micros) == (10_000_000, 12_000_000)
+    assert before.ends == after.starts
+    assert after.ends is None, "an unknown price changes nothing"
