@@ -24,6 +24,7 @@ from providers.azure.quotas import Quotas
 from providers.azure.region_checks import RegionChecks
 from providers.azure.remembered import Remembered
 from providers.azure.reservations import ReservedCapacity, must_be_named
+from providers.azure.signals import SpotSignals
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
 from providers.azure.vm import AVAILABILITY_SET, DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
@@ -68,6 +69,7 @@ class AzureProvider:
         self._quotas = Quotas(self._arm, self._market, clock)
         self._quota_desk = QuotaDesk(self._arm, self._quotas, clock)
         self._reserved = ReservedCapacity(self._arm, self._market, clock)
+        self._signals = SpotSignals(self._arm, self._market, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
         self._observer = Observer(self._arm, self._networks, self._remembered)
         self._sets = AvailabilitySets(self._arm)
@@ -100,8 +102,10 @@ class AzureProvider:
     def built_in_offers(self, region: str) -> OfferListing:
         return OfferListing((), (region,))
 
+    @only_provider_errors()
     def spot_signals(self, region: str) -> SignalListing:
-        return SignalListing((), (region,))
+        self._settings(region)
+        return self._signals.listing(region)
 
     @only_provider_errors()
     def quota_requests(self, region: str) -> QuotaRequestListing:

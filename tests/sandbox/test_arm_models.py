@@ -154,6 +154,24 @@ def test_an_answer_about_reserved_capacity_holds_only_what_the_models_know(site:
     assert [problem for model, row in answers for problem in strange(model, row)] == []
 
 
+def test_the_recommender_sdk_reads_placement_scores(site: Site) -> None:
+    sdk = pytest.importorskip("azure.mgmt.computerecommender")
+    models = pytest.importorskip("azure.mgmt.computerecommender.models")
+    with sdk.RecommenderMgmtClient(
+        Token(), SUBSCRIPTION, base_url=site.cloud.url, per_call_policies=[PlainHttp()], retry_total=0
+    ) as client:
+        wanted = models.SpotPlacementScoresInput(
+            desired_locations=["eastus"],
+            desired_sizes=[models.ResourceSize(sku=SIZE)],
+            desired_count=1,
+            availability_zones=True,
+        )
+        answer = client.spot_placement_scores.post("eastus", wanted)
+    found = {row.availability_zone: row.score for row in answer.placement_scores}
+    assert found["1"] == "High"
+    assert strange(models.SpotPlacementScoresResponse, answer.as_dict()) == []
+
+
 def test_an_availability_set_holds_only_what_the_models_know(site: Site) -> None:
     key = OfferKey("azure", "lab", "eastus", "eastus", SIZE, CapacityType.ON_DEMAND)
     sent = availability_set(LaunchRequest("a" * 32, key, 2, "", {"x": "y"}, 50, fabric=True))

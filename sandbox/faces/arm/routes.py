@@ -14,6 +14,7 @@ from sandbox.faces.arm import (
     quota,
     reservations,
     retail,
+    scores,
     sets,
 )
 from sandbox.faces.arm.call import Route
@@ -112,6 +113,12 @@ ROUTES: tuple[Route, ...] = (
         f"{_RESERVED}/capacityReservations/{{reservation}}",
         "CapacityReservations_Get",
         reservations.member,
+    ),
+    Route(
+        "POST",
+        f"{_COMPUTE}/locations/{{location}}/placementScores/spot/generate",
+        "SpotPlacementScores_Post",
+        scores.generate,
     ),
     Route("GET", f"{_QUOTA}/quotas", "Quota_List", quota.quotas),
     Route("GET", f"{_QUOTA}/quotas/{{name}}", "Quota_Get", quota.quota),
