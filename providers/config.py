@@ -36,6 +36,8 @@ class Credentials(_Strict):
 class RegionConfig(_Strict):
     """What an account uses in one region. Names and ids are the vendor's.
 
+    fabric_subnets: instance type -> GCE subnetworks for its further network interfaces, in order; without
+    them a type is not offered with a fast interconnect.
     subnets: EC2 subnet ids, GCE subnetwork names, ARM subnet ids; empty means the vendor's default network.
     image: EC2 image id, GCE image or family URL, ARM image id or URN; None takes the account's image.
     zones: only these; empty means all.
@@ -47,6 +49,7 @@ class RegionConfig(_Strict):
     instance_role: str | None = None
     image: str | None = None
     zones: tuple[str, ...] = ()
+    fabric_subnets: dict[str, tuple[str, ...]] = {}
 
 
 class AccountConfig(_Strict):

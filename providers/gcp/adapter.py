@@ -14,8 +14,10 @@ from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
 from providers.gcp.instances import Instances, could_not_be_read
 from providers.gcp.launch import Launcher
+from providers.gcp.leftovers import Leftovers
 from providers.gcp.observation import valid_name
 from providers.gcp.offers import Offers
+from providers.gcp.placement import Placement
 from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
 from providers.gcp.quota_api import QuotaApi
@@ -69,7 +71,11 @@ class GcpProvider:
         limits = QuotaFeed(quota_api, self._calls, config)
         self._quotas = Quotas(self._clients, self._calls, self._offers, self._reservations, limits, config)
         self._desk = QuotaDesk(quota_api, limits, self._calls, config)
-        self._launcher = Launcher(self._clients, self._calls, self._instances, config.name, project)
+        self._placement = Placement(self._clients, self._calls, config.name, project)
+        self._leftovers = Leftovers(self._clients, self._calls, self._placement, config.name, project)
+        self._launcher = Launcher(
+            self._clients, self._calls, self._instances, self._placement, config.name, project
+        )
         self._check = Check(
             self._clients, self._calls, self._instances, self._preparation, feed, self._quotas, config
         )
@@ -140,7 +146,8 @@ class GcpProvider:
 
     def list_instances(self, region: str, deployment: str) -> Listing:
         load_slim()
-        return self._instances.list_all(region, deployment)
+        listing = self._instances.list_all(region, deployment)
+        return self._leftovers.added_to(listing, region, deployment)
 
     def terminate(self, refs: Sequence[InstanceRef]) -> None:
         """All are tried; the first failure is raised then."""
@@ -155,10 +162,13 @@ class GcpProvider:
 
     def close(self) -> None:
         self._calls.again.close()
+        self._placement.close()
         self._clients.close()
 
     def _delete(self, ref: InstanceRef) -> ProviderError | None:
-        """Disks and addresses go with the instance: they were made with autoDelete and are ephemeral."""
+        """Disks and addresses go with the instance: they were made with autoDelete and are ephemeral. Of one
+        that is gone already, whatever is left of it is removed.
+        """
         from google.cloud.compute_v1.types import DeleteInstanceRequest
 
         request = DeleteInstanceRequest(project=self._project, zone=ref.zone, instance=ref.provider_id)
@@ -166,5 +176,12 @@ class GcpProvider:
         try:
             self._calls.write(self._clients.instances.delete_unary, request, where)
         except ProviderError as error:
-            return None if error.kind is ErrorKind.NOT_FOUND else error
+            return self._delete_leftovers(ref) if error.kind is ErrorKind.NOT_FOUND else error
+        return None
+
+    def _delete_leftovers(self, ref: InstanceRef) -> ProviderError | None:
+        try:
+            self._leftovers.remove(ref)
+        except ProviderError as error:
+            return error
         return None

@@ -14,13 +14,16 @@ from providers.gcp.sdk import load_slim
 if TYPE_CHECKING:
     import httpx
     from google.cloud.compute_v1.services.accelerator_types import AcceleratorTypesClient
+    from google.cloud.compute_v1.services.disks import DisksClient
     from google.cloud.compute_v1.services.future_reservations import FutureReservationsClient
     from google.cloud.compute_v1.services.images import ImagesClient
     from google.cloud.compute_v1.services.instances import InstancesClient
     from google.cloud.compute_v1.services.machine_types import MachineTypesClient
     from google.cloud.compute_v1.services.projects import ProjectsClient
+    from google.cloud.compute_v1.services.region_operations import RegionOperationsClient
     from google.cloud.compute_v1.services.regions import RegionsClient
     from google.cloud.compute_v1.services.reservations import ReservationsClient
+    from google.cloud.compute_v1.services.resource_policies import ResourcePoliciesClient
     from google.cloud.compute_v1.services.subnetworks import SubnetworksClient
     from google.cloud.compute_v1.services.zone_operations import ZoneOperationsClient
 
@@ -108,6 +111,27 @@ class Clients:
         from google.cloud.compute_v1.services.projects import ProjectsClient
 
         return self._client(ProjectsClient)
+
+    @property
+    def resource_policies(self) -> ResourcePoliciesClient:
+        load_slim()
+        from google.cloud.compute_v1.services.resource_policies import ResourcePoliciesClient
+
+        return self._client(ResourcePoliciesClient)
+
+    @property
+    def region_operations(self) -> RegionOperationsClient:
+        load_slim()
+        from google.cloud.compute_v1.services.region_operations import RegionOperationsClient
+
+        return self._client(RegionOperationsClient)
+
+    @property
+    def disks(self) -> DisksClient:
+        load_slim()
+        from google.cloud.compute_v1.services.disks import DisksClient
+
+        return self._client(DisksClient)
 
     @property
     def reservations(self) -> ReservationsClient:

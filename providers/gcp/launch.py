@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from providers.errors import ErrorKind, ProviderError
@@ -20,6 +21,7 @@ from providers.gcp.launch_body import (
 )
 from providers.gcp.machine_types import family_of
 from providers.gcp.observation import Handle, node_of, shown, valid_name
+from providers.gcp.placement import Placement
 from providers.vocabulary import (
     CloudInstance,
     InstanceState,
@@ -36,8 +38,15 @@ class Launcher:
     """Sends launches of one account."""
 
     def __init__(
-        self, clients: Clients, calls: Calls, instances: Instances, account: str, project: str
+        self,
+        clients: Clients,
+        calls: Calls,
+        instances: Instances,
+        placement: Placement,
+        account: str,
+        project: str,
     ) -> None:
+        self._placement = placement
         self._clients = clients
         self._calls = calls
         self._instances = instances
@@ -48,17 +57,27 @@ class Launcher:
         """Send once; returns when the API has taken it. A refusal in the answer is raised."""
         self._validate(request)
         where = where_of(request, self._account)
+        policy = own_policy(request)
+        if policy is not None:
+            self._placement.ensure(policy, request, where)
         try:
             operation = self._send(request, where)
         except ProviderError as error:
             if error.kind is ErrorKind.IDEMPOTENCY:
                 return self._adopt(request, error)
+            if policy is not None and not error.ambiguous:
+                self._give_up(policy, request)
             raise
         refusal = of_operation([operation], where, self._calls.clock.now())
         if refusal is not None:
             raise refusal
         handle = Handle(operation.name, request.offer.instance_type, request.offer.reservation)
         return Launched(tuple(_promised(request, name) for name in request.names()), str(handle))
+
+    def _give_up(self, policy: str, request: LaunchRequest) -> None:
+        """Nothing was made that could be placed by it. What cannot be removed now is found later."""
+        with contextlib.suppress(ProviderError):
+            self._placement.remove(request.offer.region, policy)
 
     def _send(self, request: LaunchRequest, where: Where) -> Any:
         from google.cloud.compute_v1.types import (
@@ -130,6 +149,11 @@ def _fault_in(request: LaunchRequest) -> str:
     if size > _USER_DATA_LIMIT:
         return f"user data of {size} bytes, at most {_USER_DATA_LIMIT} are allowed"
     return ""
+
+
+def own_policy(request: LaunchRequest) -> str | None:
+    """The placement policy that the launch makes for itself."""
+    return request.extra.get(resolved.PLACEMENT) if request.offer.reservation is None else None
 
 
 def where_of(request: LaunchRequest, account: str) -> Where:

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from providers.gcp import fabric
 from providers.gcp import preparation as resolved
 from providers.gcp.machine_types import Shape
 from providers.gcp.reserved_words import KEY
@@ -55,6 +56,10 @@ def instance_body(request: LaunchRequest, project: str) -> Instance:
         disks=[_boot_disk(request, f"projects/{project}/zones/{zone}/diskTypes/")],
         **_common(request, project),
     )
+    if policy := request.extra.get(resolved.PLACEMENT):
+        instance.resource_policies = [
+            f"projects/{project}/regions/{request.offer.region}/resourcePolicies/{policy}"
+        ]
     if shape.accelerator:
         url = f"projects/{project}/zones/{zone}/acceleratorTypes/{shape.accelerator}"
         instance.guest_accelerators = [AcceleratorConfig(accelerator_type=url, accelerator_count=shape.count)]
@@ -74,6 +79,8 @@ def bulk_body(request: LaunchRequest, project: str) -> BulkInsertInstanceResourc
     properties = InstanceProperties(
         machine_type=shape.machine_type, disks=[_boot_disk(request, "")], **_common(request, project)
     )
+    if policy := request.extra.get(resolved.PLACEMENT):
+        properties.resource_policies = [policy]
     if shape.accelerator:
         properties.guest_accelerators = [
             AcceleratorConfig(accelerator_type=shape.accelerator, accelerator_count=shape.count)
@@ -102,7 +109,7 @@ def _common(request: LaunchRequest, project: str) -> dict[str, Any]:
     common: dict[str, Any] = {
         "labels": labels(request),
         "metadata": Metadata(items=[Items(key="user-data", value=request.user_data)]),
-        "network_interfaces": [_interface(request, project)],
+        "network_interfaces": _interfaces(request, project),
         "scheduling": _scheduling(request),
         "reservation_affinity": _affinity(request),
     }
@@ -169,6 +176,19 @@ def _boot_disk(request: LaunchRequest, type_prefix: str) -> AttachedDisk:
         ),
     )
     return disk
+
+
+def _interfaces(request: LaunchRequest, project: str) -> list[NetworkInterface]:
+    """The one that reaches the world, and those of a fast interconnect, which do not."""
+    from google.cloud.compute_v1.types import NetworkInterface as Message
+
+    first = _interface(request, project)
+    subnets = [url for url in request.extra.get(resolved.INTERFACES, "").split(",") if url]
+    if not subnets:
+        return [first]
+    first.nic_type = fabric.FIRST
+    kinds = fabric.INTERFACES[request.offer.instance_type]
+    return [first, *(Message(subnetwork=u, nic_type=k) for u, k in zip(subnets, kinds, strict=True))]
 
 
 def _interface(request: LaunchRequest, project: str) -> NetworkInterface:

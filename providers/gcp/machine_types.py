@@ -75,6 +75,12 @@ _VARIANT = re.compile(r"-nolssd$")
 
 _GPU_SERIES = ("a2", "a3", "a4", "a4x", "g2", "g4")
 
+# How GPUs of one instance reach each other (Compute Engine: "GPU machine types"); of P100 and P4 not told.
+_LINKS: dict[str, str] = {
+    **dict.fromkeys(("V100", "A100", "A100-80GB", "H100", "H100-MEGA", "H200", "B200", "GB200"), "nvlink"),
+    **dict.fromkeys(("T4", "L4", "RTX-PRO-6000"), "pcie"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -173,10 +179,16 @@ def _instance_type(machine: Any, shape: Shape) -> InstanceType | None:
         family=gpu.family if gpu else _CPU_FAMILIES.get(machine.name.split("-")[0], "CPUS"),
         vcpus=machine.guest_cpus,
         memory_gib=machine.memory_mb / 1024,
-        accelerator=Accelerator(gpu.name, count, MEMORY_GB[gpu.name]) if gpu else None,
+        accelerator=accelerator_of(gpu.name, count) if gpu else None,
         local_disk_gib=float(machine.bundled_local_ssds.partition_count * _SSD_GIB),
         architecture="arm64" if machine.architecture == "ARM64" else "x86_64",
     )
+
+
+def accelerator_of(name: str, count: int) -> Accelerator:
+    """So many GPUs of that canonical name in one instance."""
+    link = _LINKS.get(name) if count > 1 else None
+    return Accelerator(name, count, MEMORY_GB[name], link)
 
 
 # Machine type prefix -> quota family, for errors about types whose offer is not at hand.

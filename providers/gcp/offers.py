@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.gcp import fabric
 from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
@@ -113,7 +114,7 @@ class Offers:
         for zone, sizes in sorted(catalogue.zones.items()):
             if region_of(zone) == region and (not zones or zone in zones):
                 for size in sizes:
-                    yield zone, size
+                    yield zone, with_fabric(size, self._config.regions[region])
 
     def _offer(
         self,
@@ -194,6 +195,11 @@ class Offers:
         for page in self._calls.pages(method, request, Where(self._config.name)):
             missing |= unreachable(page)
             yield from page.items.values()
+
+
+def with_fabric(size: InstanceType, settings: RegionConfig) -> InstanceType:
+    """The type with the interconnect that the region's networks give it."""
+    return replace(size, fabric=fabric.GPUDIRECT) if fabric.subnets_of(settings, size.name) else size
 
 
 def _missing(region: str, catalogue: Catalogue) -> tuple[str, ...]:

@@ -8,10 +8,12 @@ from typing import Any
 
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.gcp import fabric
 from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
 from providers.gcp.machine_types import boot_disk_type
+from providers.gcp.observation import launch_of
 from providers.gcp.reservations import Reservations
 from providers.gcp.urls import partial_url, subnet_url
 from providers.vocabulary import CapacityType, LaunchRequest, Scope
@@ -31,6 +33,8 @@ SERVICE_ACCOUNT = "service_account"
 RESERVATION = "reservation"
 BOUND = "reservation_bound"
 CPU_PLATFORM = "cpu_platform"
+PLACEMENT = "placement_policy"
+INTERFACES = "interfaces"
 
 
 class Preparation:
@@ -53,6 +57,7 @@ class Preparation:
             text = f"region {region} is not among the account's regions: {', '.join(self._config.regions)}"
             raise ProviderError(ErrorKind.INVALID_REQUEST, text, scope=self._scope(region))
         reserved = self._reserved(request)
+        close = self._close_together(request, settings, reserved) if request.fabric else {}
         image = self.image(request.image or self.image_of(settings), region)
         return request.with_resolved(
             image=partial_url(image.self_link),
@@ -64,6 +69,7 @@ class Preparation:
                 NETWORK_TAGS: ",".join(settings.security_groups),
                 SERVICE_ACCOUNT: settings.instance_role or "",
                 **reserved,
+                **close,
             },
         )
 
@@ -86,7 +92,31 @@ class Preparation:
             RESERVATION: target.name,
             BOUND: "true" if target.bound else "false",
             CPU_PLATFORM: target.cpu_platform,
+            **({PLACEMENT: target.policy} if target.policy else {}),
         }
+
+    def _close_together(
+        self, request: LaunchRequest, settings: RegionConfig, reserved: dict[str, str]
+    ) -> dict[str, str]:
+        """The subnetworks of the further interfaces, and a placement policy of the launch's own; a
+        reservation is placed as it was made.
+        """
+        offer = request.offer
+        scope = replace(self._scope(offer.region), instance_type=offer.instance_type)
+        subnets = fabric.subnets_of(settings, offer.instance_type)
+        if subnets is None:
+            text = fabric.missing(offer.instance_type, offer.region)
+            raise ProviderError(ErrorKind.UNSUPPORTED, text, scope=scope)
+        urls = [subnet_url(self._project, offer.region, name) for name in subnets]
+        found = {INTERFACES: ",".join(urls)}
+        if offer.reservation is None:
+            return {**found, PLACEMENT: launch_of(request.names()[0])}
+        if reserved[BOUND] != "true" and PLACEMENT not in reserved:
+            text = f"reservation {offer.reservation} was made without a placement policy"
+            raise ProviderError(
+                ErrorKind.UNSUPPORTED, text, scope=replace(scope, reservation=offer.reservation)
+            )
+        return found
 
     def image_of(self, settings: RegionConfig) -> str:
         """The image that the settings name for a region."""

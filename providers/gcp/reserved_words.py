@@ -44,12 +44,13 @@ _PROCUREMENT: dict[str, ReservationState] = {
 @dataclass(frozen=True, slots=True)
 class Target:
     """How a launch names a reservation and what it must have in common with it. bound: its instances are
-    RESERVATION_BOUND, and end with it.
+    RESERVATION_BOUND, and end with it. policy: the placement policy that the reservation was made with.
     """
 
     name: str
     bound: bool
     cpu_platform: str = ""
+    policy: str = ""
 
 
 def id_of(zone: str, name: str) -> str:
@@ -169,4 +170,6 @@ def fault_in(message: Any, instance_type: str, size: InstanceType | None) -> str
 
 def target(message: Any, bound: bool) -> Target:
     """What a launch into it says."""
-    return Target(message.name, bound, message.specific_reservation.instance_properties.min_cpu_platform)
+    platform = message.specific_reservation.instance_properties.min_cpu_platform
+    policy = next((tail(message.resource_policies[key]) for key in sorted(message.resource_policies)), "")
+    return Target(message.name, bound, platform, policy)

@@ -9,6 +9,7 @@ from sandbox.admission import Refusal
 from sandbox.catalogue import Catalogue
 from sandbox.faces.gce import refusals, reserved, wishes
 from sandbox.faces.gce.answers import ApiError, Call
+from sandbox.faces.gce.estate import Estate
 from sandbox.faces.gce.operations import Failure, Operations, Record, shown
 from sandbox.faults import Fault
 from sandbox.vm import Vm
@@ -21,7 +22,8 @@ Body = dict[str, Any]
 class Creation:
     """The mutating calls. One create at a time, so that a name or a requestId is taken once."""
 
-    def __init__(self, world: World, table: Catalogue, operations: Operations) -> None:
+    def __init__(self, world: World, table: Catalogue, operations: Operations, estate: Estate) -> None:
+        self._estate = estate
         self._world = world
         self._table = table
         self._operations = operations
@@ -138,6 +140,7 @@ class Creation:
 
     def _allocate(self, call: Call, wish: wishes.Wish) -> list[Vm]:
         zone = call.path["zone"]
+        self._check_policies(call, wish)
         reserved.check_model(self._world, wish.reservation, wish.extra["scheduling"])
         return self._world.allocate(
             PROVIDER,
@@ -159,3 +162,10 @@ class Creation:
             objects={"disk": f"{zone}/{{name}}"},
             extra=wish.extra,
         )
+
+    def _check_policies(self, call: Call, wish: wishes.Wish) -> None:
+        region = self._table.zones[call.path["zone"]].region
+        for name in wish.extra["resource_policies"]:
+            if not self._estate.usable(call.project, region, name):
+                where = f"projects/{call.project}/regions/{region}/resourcePolicies/{name}"
+                raise ApiError(404, "notFound", f"The resource '{where}' was not found")

@@ -15,6 +15,7 @@ from sandbox.catalogue import catalogue
 from sandbox.faces.gce import instances, lists
 from sandbox.faces.gce.answers import ApiError, Call, not_found, refuse
 from sandbox.faces.gce.creation import PROVIDER, Creation
+from sandbox.faces.gce.estate import Estate
 from sandbox.faces.gce.inventory import Inventory, known_zone
 from sandbox.faces.gce.methods import COMMON, METHODS, Method
 from sandbox.faces.gce.operations import Operations
@@ -84,10 +85,12 @@ class Face:
         self.world = world
         self._table = catalogue(PROVIDER)
         self._operations = Operations(world)
-        self._creation = Creation(world, self._table, self._operations)
+        self._estate = Estate(world, self._table)
+        self._creation = Creation(world, self._table, self._operations, self._estate)
         self._handlers: dict[str, Callable[[Call], Body]] = {
             **Inventory(world, self._table).handlers,
             **Preferences(world).handlers,
+            **self._estate.handlers,
             **Reserved(world, self._table).handlers,
             "instances.insert": self._insert,
             "instances.bulkInsert": self._bulk_insert,

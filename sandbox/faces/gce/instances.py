@@ -34,7 +34,7 @@ def shown(vm: Vm, boot_seconds: float, now: datetime, status: str = "") -> dict[
         "machineType": f"{place}/machineTypes/{machine_type}",
         "status": status or status_of(vm, boot_seconds, now),
         "zone": place,
-        "networkInterfaces": [_interface(vm)],
+        "networkInterfaces": [_interface(vm), *_more_interfaces(vm)],
         "disks": [_disk(vm)],
         "metadata": {
             "kind": "compute#metadata",
@@ -53,6 +53,9 @@ def shown(vm: Vm, boot_seconds: float, now: datetime, status: str = "") -> dict[
     }
     if vm.extra["guest_accelerators"]:
         body["guestAccelerators"] = vm.extra["guest_accelerators"]
+    if vm.extra["resource_policies"]:
+        region = f"{LINKS}projects/{project}/regions/{vm.region}"
+        body["resourcePolicies"] = [f"{region}/resourcePolicies/{n}" for n in vm.extra["resource_policies"]]
     if vm.extra["reservation_affinity"]:
         body["reservationAffinity"] = vm.extra["reservation_affinity"]
     if vm.reservation is not None:
@@ -88,6 +91,22 @@ def _interface(vm: Vm) -> dict[str, Any]:
             }
         ]
     return interface
+
+
+def _more_interfaces(vm: Vm) -> list[dict[str, Any]]:
+    project = vm.extra["project"]
+    return [
+        {
+            "kind": "compute#networkInterface",
+            "name": f"nic{number}",
+            "network": f"{LINKS}projects/{project}/global/networks/{more.network}",
+            "subnetwork": f"{LINKS}projects/{project}/regions/{vm.region}/subnetworks/{more.subnet}",
+            "nicType": more.kind,
+            "fingerprint": "42WmSpB8rSM=",
+            "stackType": "IPV4_ONLY",
+        }
+        for number, more in enumerate(vm.extra["more_interfaces"], 1)
+    ]
 
 
 def _disk(vm: Vm) -> dict[str, Any]:

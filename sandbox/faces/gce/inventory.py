@@ -98,7 +98,7 @@ class Inventory:
     def _subnetworks(self, call: Call) -> dict[str, list[Body]]:
         return {
             f"regions/{region}": [
-                resources.subnetwork(call.project, region, name, index) for name in resources.NETWORKS
+                resources.subnetwork(call.project, region, name, index) for name in resources.SUBNETS
             ]
             for index, region in enumerate(self._table.regions)
         }

@@ -13,7 +13,13 @@ from sandbox.quotas import QuotaRow
 
 _EPOCH = "2026-01-01T00:00:00.000-08:00"
 _SSD_GIB = 375
-NETWORKS = ("default", "training")
+#: The network whose profile takes RDMA interfaces only.
+RDMA = "rdma"
+#: Subnetwork (one in each region) -> its network. `gpu-0` and on are for the further interfaces of A3.
+SUBNETS: dict[str, str] = {
+    **{name: name for name in ("default", "training", *(f"gpu-{number}" for number in range(9)))},
+    **{f"rdma-{number}": RDMA for number in range(8)},
+}
 #: project -> family -> the image that stands for it.
 IMAGES = {
     "sandbox-project": {"corral": "corral-20260901"},
@@ -181,14 +187,14 @@ def image_of_reference(text: str) -> bool:
 
 
 def subnetwork(project_name: str, region_name: str, name: str, index: int) -> dict[str, Any]:
-    """Of each network one in each region; index: which region, for its addresses."""
+    """index: which region, for its addresses."""
     return {
         "kind": "compute#subnetwork",
         "id": number(f"subnetwork/{region_name}/{name}"),
         "creationTimestamp": _EPOCH,
         "name": name,
-        "network": f"{LINKS}projects/{project_name}/global/networks/{name}",
-        "ipCidrRange": f"10.{128 + index}.{16 * NETWORKS.index(name)}.0/20",
+        "network": f"{LINKS}projects/{project_name}/global/networks/{SUBNETS[name]}",
+        "ipCidrRange": f"10.{128 + index}.{8 * list(SUBNETS).index(name)}.0/21",
         "region": f"{LINKS}projects/{project_name}/regions/{region_name}",
         "purpose": "PRIVATE",
         "stackType": "IPV4_ONLY",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.catalogue import Catalogue
-from sandbox.faces.gce import reserved, resources
+from sandbox.faces.gce import cabling, reserved, resources
 from sandbox.faces.gce.answers import ApiError, Call, invalid
 
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -109,7 +109,7 @@ def _wish(
     labels = _labels(body.get("labels", {}))
     metadata = _metadata(body.get("metadata", {}))
     disk = _disk(call, body, bare=bare)
-    interface, subnet = _network(call, body)
+    interfaces = cabling.read(call, body, instance_type)
     reservation = reserved.named(call, body)
     bound = scheduling.get("provisioningModel") == _BOUND
     if bound and reservation is None:
@@ -121,7 +121,7 @@ def _wish(
         capacity_type=capacity_type,
         labels=labels,
         user_data=metadata.get("user-data", ""),
-        public_ip=bool(interface.get("accessConfigs")),
+        public_ip=interfaces[0].public,
         max_run_seconds=float(run.get("seconds", 0)) if run else None,
         delete_on_eviction=scheduling.get("instanceTerminationAction", "STOP") == "DELETE",
         keep_disk=not disk["auto_delete"],
@@ -134,7 +134,9 @@ def _wish(
             "network_tags": list(body.get("tags", {}).get("items", ())),
             "service_accounts": list(body.get("serviceAccounts", ())),
             "guest_accelerators": _shown_cards(call, table, instance_type),
-            "subnet": subnet,
+            "subnet": interfaces[0].subnet,
+            "more_interfaces": interfaces[1:],
+            "resource_policies": _policies(call, body, bare=bare),
             "disk": disk,
             "reservation_affinity": body.get("reservationAffinity", {}),
         },
@@ -238,18 +240,13 @@ def _disk(call: Call, body: Mapping[str, Any], *, bare: bool) -> dict[str, Any]:
     }
 
 
-def _network(call: Call, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The one interface, and its subnetwork's name."""
-    interfaces = body.get("networkInterfaces", ())
-    if len(interfaces) != 1:
-        raise invalid("resource.networkInterfaces", len(interfaces), "Exactly one is supported here.")
-    interface = interfaces[0]
-    field, text = "subnetwork", str(interface.get("subnetwork", ""))
-    if not text:
-        field, text = "network", str(interface.get("network", "global/networks/default"))
-    name = text.rpartition("/")[2]
-    region = call.path["zone"].rpartition("-")[0]
-    if name not in resources.NETWORKS or (field == "subnetwork" and f"regions/{region}/" not in text):
-        why = f"The referenced {field} resource cannot be found."
-        raise invalid(f"resource.networkInterfaces[0].{field}", text, why)
-    return interface, name
+def _policies(call: Call, body: Mapping[str, Any], *, bare: bool) -> list[str]:
+    """The names of the placement policies: URLs in an insert, bare names in a bulk insert."""
+    given = [str(text) for text in body.get("resourcePolicies", ())]
+    prefix = f"/regions/{call.path['zone'].rpartition('-')[0]}/resourcePolicies/"
+    for text in given:
+        if bare is ("/" in text) or (not bare and prefix not in f"/{text}"):
+            raise invalid("resource.resourcePolicies[0]", text, "The URL is malformed.")
+    if len(given) > 1:
+        raise invalid("resource.resourcePolicies", len(given), "At most one placement policy.")
+    return [text.rpartition("/")[2] for text in given]
