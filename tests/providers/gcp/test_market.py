@@ -31,14 +31,14 @@ def by_name(offers: Iterable[Offer], how: CapacityType = ON_DEMAND) -> dict[str,
     ("name", "gpu", "family"),
     [
         ("n1-standard-4+nvidia-tesla-t4x1", Accelerator("T4", 1, 16), "NVIDIA_T4"),
-        ("n1-standard-16+nvidia-tesla-t4x4", Accelerator("T4", 4, 16), "NVIDIA_T4"),
-        ("g2-standard-96", Accelerator("L4", 8, 24), "NVIDIA_L4"),
-        ("a2-highgpu-4g", Accelerator("A100", 4, 40), "NVIDIA_A100"),
-        ("a2-ultragpu-8g", Accelerator("A100-80GB", 8, 80), "NVIDIA_A100_80GB"),
-        ("a3-highgpu-8g", Accelerator("H100", 8, 80), "NVIDIA_H100"),
-        ("a3-megagpu-8g", Accelerator("H100-MEGA", 8, 80), "NVIDIA_H100_MEGA"),
-        ("a3-ultragpu-8g", Accelerator("H200", 8, 141), "NVIDIA_H200"),
-        ("a4-highgpu-8g", Accelerator("B200", 8, 180), "NVIDIA_B200"),
+        ("n1-standard-16+nvidia-tesla-t4x4", Accelerator("T4", 4, 16, "pcie"), "NVIDIA_T4"),
+        ("g2-standard-96", Accelerator("L4", 8, 24, "pcie"), "NVIDIA_L4"),
+        ("a2-highgpu-4g", Accelerator("A100", 4, 40, "nvlink"), "NVIDIA_A100"),
+        ("a2-ultragpu-8g", Accelerator("A100-80GB", 8, 80, "nvlink"), "NVIDIA_A100_80GB"),
+        ("a3-highgpu-8g", Accelerator("H100", 8, 80, "nvlink"), "NVIDIA_H100"),
+        ("a3-megagpu-8g", Accelerator("H100-MEGA", 8, 80, "nvlink"), "NVIDIA_H100_MEGA"),
+        ("a3-ultragpu-8g", Accelerator("H200", 8, 141, "nvlink"), "NVIDIA_H200"),
+        ("a4-highgpu-8g", Accelerator("B200", 8, 180, "nvlink"), "NVIDIA_B200"),
         ("e2-standard-2", None, "CPUS"),
     ],
 )
@@ -344,7 +344,9 @@ def test_PRI_05_a_missing_part_leaves_the_price_unknown() -> None:
 
 
 def test_a_b200_slice_is_the_whole_machines_share() -> None:
-    size = InstanceType("a4-highgpu-8g", "NVIDIA_B200", 224, 3968, Accelerator("B200", 8, 180), 12_000)
+    size = InstanceType(
+        "a4-highgpu-8g", "NVIDIA_B200", 224, 3968, Accelerator("B200", 8, 180, "nvlink"), 12_000
+    )
     book = PriceBook(frozenset({REGION}))
     book.add([sku("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Iowa", "Preemptible", 8.06)])
     assert book.price(REGION, size, SPOT) == pytest.approx(64.48)
