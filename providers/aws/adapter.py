@@ -11,12 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 from clock import Clock
-from providers.aws import quota_requests, reservations
+from providers.aws import placement_groups, quota_requests, reservations
 from providers.aws.api import Api
-from providers.aws.cache import Cache
 from providers.aws.catalogue import Catalogue
 from providers.aws.check import check
-from providers.aws.images import DEFAULT_IMAGE, Image, resolve
 from providers.aws.instances import (
     by_region,
     denied,
@@ -26,14 +24,8 @@ from providers.aws.instances import (
     read_instances,
     unreadable,
 )
-from providers.aws.launch import (
-    freeze,
-    is_prepared,
-    is_reserved,
-    refuse_unsendable,
-    run_instances_parameters,
-    subject,
-)
+from providers.aws.launch import makes_group, refuse_unsendable, run_instances_parameters, subject
+from providers.aws.preparation import Preparation
 from providers.aws.quotas import Quotas
 from providers.aws.terminate import terminate
 from providers.config import AccountConfig
@@ -54,7 +46,6 @@ from providers.vocabulary import (
 
 # For minutes after RunInstances reads may deny the instance. [EC2 developer guide, "Eventual consistency"]
 CONSISTENCY_WINDOW = timedelta(minutes=10)
-IMAGE_SECONDS = 300.0
 DEPLOYMENT_TAG = "corral-deployment"
 
 
@@ -77,7 +68,7 @@ class AwsProvider:
         self._api = Api(config, clock, environment=environment, chance=chance)
         self._catalogue = Catalogue(self._api, config, clock)
         self._quotas = Quotas(self._api, self._catalogue, clock)
-        self._images: Cache[tuple[str, str], Image] = Cache(clock, IMAGE_SECONDS)
+        self._preparation = Preparation(self._api, self._catalogue, config, clock)
 
     @property
     def provider(self) -> str:
@@ -136,31 +127,12 @@ class AwsProvider:
         )
 
     def prepare(self, request: LaunchRequest) -> LaunchRequest:
-        if is_prepared(request):
-            return request
-        region = request.offer.region
-        config = self._config.regions.get(region)
-        if config is None:
-            message = f"region {region} is not in the settings of account {self.account}"
-            raise ProviderError(ErrorKind.INVALID_REQUEST, message, scope=subject(request))
-        zone = self._catalogue.network(region).by_id(request.offer.zone)
-        if zone is None or (zone.subnet is None and request.subnet is None):
-            message = f"no subnet with free addresses in {request.offer.zone}"
-            raise ProviderError(ErrorKind.UNSUPPORTED, message, scope=subject(request))
-        wanted = request.image or config.image or self._config.image or DEFAULT_IMAGE
-        image = self._images.get((region, wanted), lambda: resolve(self._api, region, wanted))
-        reserved: Mapping[str, Any] | None = None
-        if is_reserved(request):
-            reserved = reservations.find_target(self._api, request, subject(request))
-        return freeze(request, zone, image, config, reserved)
+        return self._preparation.prepare(request)
 
     def launch(self, request: LaunchRequest) -> Launched:
         refuse_unsendable(request)
         region = request.offer.region
-        parameters = run_instances_parameters(request)
-        answer = self._api.write(
-            "ec2", region, "run_instances", subject(request), launches=True, **parameters
-        )
+        answer = self._run_instances(request)
         made = in_rank_order(answer.get("Instances", ()))
         if len(made) != request.nodes:
             message = f"the answer shows {len(made)} instances instead of {request.nodes}"
@@ -183,7 +155,9 @@ class AwsProvider:
     def list_instances(self, region: str, deployment: str) -> Listing:
         ours = [{"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [deployment]}]
         found = read_instances(self._api, region, Filters=ours, MaxResults=1000)
-        return Listing(tuple(self._shown(raw, region) for raw in found))
+        shown = [self._shown(raw, region) for raw in found]
+        groups = placement_groups.leftovers(self._api, region, DEPLOYMENT_TAG, deployment)
+        return Listing(tuple(placement_groups.with_leftovers(region, found, shown, groups)))
 
     def terminate(self, refs: Sequence[InstanceRef]) -> None:
         for region, here in by_region(refs).items():
@@ -192,13 +166,30 @@ class AwsProvider:
     def close(self) -> None:
         self._api.close()
 
-    def _describe_in(self, region: str, refs: Sequence[InstanceRef]) -> dict[InstanceRef, CloudInstance]:
+    def _run_instances(self, request: LaunchRequest) -> dict[str, Any]:
+        """One sending, in a placement group of its own where one is wanted. A plain refusal leaves none."""
+        about, region = subject(request), request.offer.region
+        parameters = run_instances_parameters(request)
+        grouped = makes_group(request)
+        if grouped:
+            placement_groups.create(self._api, request, about, self._clock.now())
         try:
-            found = read_by_id(self._api, region, [ref.provider_id for ref in refs])
-            return {
+            return self._api.write("ec2", region, "run_instances", about, launches=True, **parameters)
+        except ProviderError as error:
+            if grouped and not error.ambiguous:
+                placement_groups.delete_quietly(self._api, region, request.token)
+            raise
+
+    def _describe_in(self, region: str, refs: Sequence[InstanceRef]) -> dict[InstanceRef, CloudInstance]:
+        groups = [ref for ref in refs if placement_groups.is_ours(ref.provider_id)]
+        try:
+            found = read_by_id(self._api, region, [ref.provider_id for ref in refs if ref not in groups])
+            answers = {
                 ref: self._shown(found[ref.provider_id], region) if ref.provider_id in found else denied(ref)
                 for ref in refs
             }
+            answers.update((ref, placement_groups.describe(self._api, ref)) for ref in groups)
+            return answers
         except ProviderError as error:
             return {ref: unreadable(ref, error) for ref in refs}
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from clock import Clock
 from providers.aws.api import Api
 from providers.aws.cache import Cache
+from providers.aws.fabric import Adapter
 from providers.aws.instance_types import Sold, read_named, read_offerings, read_types
 from providers.aws.network import Network, read_network
 from providers.aws.prices import OnDemandPrices, PriceList, read_spot
@@ -67,13 +68,21 @@ class Catalogue:
 
     def types(self, region: str, names: Iterable[str]) -> dict[str, InstanceType]:
         """Types by name, those that the settings leave out included; without those that we cannot use."""
+        return {name: sold.type for name, sold in self._named(region, names).items()}
+
+    def adapters(self, region: str, name: str) -> tuple[Adapter, ...]:
+        """The EFA interfaces that a type can be given."""
+        sold = self._named(region, [name]).get(name)
+        return sold.adapters if sold is not None else ()
+
+    def _named(self, region: str, names: Iterable[str]) -> dict[str, Sold]:
         wanted = frozenset(names)
         sold = self._sold(region)
         further = wanted.difference(sold)
         if further:
             extra = self._further.get((region, further), lambda: read_named(self._api, region, further))
             sold = {**sold, **extra}
-        return {name: sold[name].type for name in wanted if name in sold}
+        return {name: sold[name] for name in wanted if name in sold}
 
     def _sold(self, region: str) -> dict[str, Sold]:
         allowed = self._config.allowed_types

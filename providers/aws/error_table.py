@@ -254,6 +254,7 @@ MISSING = (
         _minutes(1),
         hint="invalid iam instance profile",
     ),
+    Rule(("InvalidPlacementGroup.Unknown",), K.NOT_FOUND, About.OFFER, _minutes(1)),
     Rule(
         ("InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"),
         K.NOT_FOUND,
@@ -268,7 +269,6 @@ MISSING = (
             "InvalidGroup.NotFound",
             "InvalidSecurityGroupID.NotFound",
             "InvalidKeyPair.NotFound",
-            "InvalidPlacementGroup.Unknown",
             "InvalidLaunchTemplateId.NotFound",
             "InvalidLaunchTemplateName.NotFoundException",
             "InvalidLaunchTemplateId.VersionNotFound",

@@ -141,11 +141,15 @@ def error_from_rule(
     retry_after: float | None = None,
 ) -> ProviderError:
     """A row of the table applied to a request."""
+    scope = scope_about(rule.about, subject)
+    if rule.kind is ErrorKind.CAPACITY and rule.about is About.OFFER:
+        # Not enough side by side is not none at all.
+        scope = replace(scope, placement_group=subject.placement_group)
     return ProviderError(
         rule.kind,
         message,
         code=code,
-        scope=scope_about(rule.about, subject),
+        scope=scope,
         ambiguous=ambiguous,
         ended=rule.ended,
         retry_after=retry_after,

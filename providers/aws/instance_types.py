@@ -9,6 +9,7 @@ from typing import Any
 
 from providers.accelerators import MEMORY_GB
 from providers.aws.api import Api
+from providers.aws.fabric import EFA, Adapter, adapters
 from providers.vocabulary import Accelerator, CapacityType, InstanceType
 
 # Preprocessing needs no GPU; a few sizes of the current general and compute families serve it.
@@ -35,6 +36,15 @@ SIZED = {
 }
 SPELLED = {"T4g": "T4G", "RTX PRO Server 6000": "RTX-PRO-6000", "RTX PRO 4500": "RTX-PRO-4500"}
 
+# How GPUs of a model reach each other within one instance; EC2's API does not say. [EC2 instance types guide,
+# "Accelerated computing instances"]
+LINKS = {
+    **dict.fromkeys(
+        ("V100", "V100-32GB", "A100", "A100-80GB", "H100", "H200", "B200", "GB200", "B300", "GB300"), "nvlink"
+    ),
+    **dict.fromkeys(("T4", "T4G", "A10G", "L4", "L40S", "RTX-PRO-4500", "RTX-PRO-6000"), "pcie"),
+}
+
 # First letters of a type to what its vCPU quota is called. [Service Quotas, Amazon EC2, "Running On-Demand G
 # and VT instances" and so on; `gr6` counts as G]
 FAMILIES = {
@@ -55,10 +65,11 @@ USAGE_CLASSES = {"on-demand": CapacityType.ON_DEMAND, "spot": CapacityType.SPOT}
 
 @dataclass(frozen=True, slots=True)
 class Sold:
-    """A type and how it may be bought."""
+    """A type, how it may be bought, and the EFA interfaces that it can be given."""
 
     type: InstanceType
     capacity_types: tuple[CapacityType, ...]
+    adapters: tuple[Adapter, ...] = ()
 
 
 def quota_family(name: str) -> str:
@@ -140,6 +151,7 @@ def parse(raw: Mapping[str, Any], *, any_architecture: bool = False) -> Sold | N
     accelerator = _accelerator(gpus)
     if gpus and accelerator is None:
         return None
+    layout = adapters(raw)
     disk_gb = raw.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)
     return Sold(
         InstanceType(
@@ -150,8 +162,10 @@ def parse(raw: Mapping[str, Any], *, any_architecture: bool = False) -> Sold | N
             accelerator=accelerator,
             local_disk_gib=round(disk_gb * 1e9 / 2**30, 1),
             architecture="x86_64" if "x86_64" in architectures else architectures[0],
+            fabric=EFA if layout else None,
         ),
         tuple(USAGE_CLASSES[usage] for usage in raw["SupportedUsageClasses"] if usage in USAGE_CLASSES),
+        layout,
     )
 
 
@@ -165,4 +179,5 @@ def _accelerator(gpus: list[Mapping[str, Any]]) -> Accelerator | None:
         return None
     mib = gpu["MemoryInfo"]["SizeInMiB"]
     name = SIZED.get((gpu["Name"], mib)) or SPELLED.get(gpu["Name"]) or gpu["Name"].replace(" ", "-")
-    return Accelerator(name, count, MEMORY_GB.get(name, round(mib * 2**20 / 1e9, 1)))
+    link = LINKS.get(name) if count > 1 else None
+    return Accelerator(name, count, MEMORY_GB.get(name, round(mib * 2**20 / 1e9, 1)), link)

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from providers.aws import fabric
+from providers.aws.fabric import CLUSTER, Adapter
 from providers.aws.images import Image
 from providers.aws.instance_types import quota_family
 from providers.aws.network import Zone
+from providers.aws.placement_groups import name_of
 from providers.aws.reservations import is_block
 from providers.config import RegionConfig
 from providers.errors import ErrorKind, ProviderError
@@ -19,7 +22,7 @@ USER_DATA_BYTES = 16384  # before base64 [EC2 User Guide, "Instance user data"]
 # Keys of LaunchRequest.extra: all that settings and the region decide, frozen when the request is prepared.
 ZONE_NAME, ROOT_DEVICE, DATA_DEVICES = "zone_name", "root_device", "data_devices"
 SECURITY_GROUPS, PUBLIC_ADDRESS, INSTANCE_ROLE = "security_groups", "public_address", "instance_role"
-BLOCK, GROUP = "capacity_block", "placement_group"
+BLOCK, GROUP, FABRIC = "capacity_block", "placement_group", "efa_interfaces"
 
 
 def is_prepared(request: LaunchRequest) -> bool:
@@ -31,15 +34,21 @@ def is_reserved(request: LaunchRequest) -> bool:
     return request.offer.capacity_type is CapacityType.RESERVED
 
 
+def makes_group(request: LaunchRequest) -> bool:
+    """Whether the launch needs a placement group of its own."""
+    return request.extra.get(GROUP) == name_of(request.token)
+
+
 def freeze(
     request: LaunchRequest,
     zone: Zone,
     image: Image,
     config: RegionConfig,
     reserved: Mapping[str, Any] | None = None,
+    adapters: tuple[Adapter, ...] = (),
 ) -> LaunchRequest:
     """The prepared request: everything that could change between two sendings is written into it. reserved:
-    the raw reservation that it names.
+    the raw reservation that it names. adapters: the EFA interfaces of each node, for `fabric`.
     """
     extra = {
         ZONE_NAME: zone.name,
@@ -50,6 +59,10 @@ def freeze(
         INSTANCE_ROLE: config.instance_role or "",
         **_reserved_extra(reserved),
     }
+    if request.fabric:
+        extra[FABRIC] = fabric.written(adapters)
+        if extra.get(BLOCK) != "yes":  # the instances of a block stand close together as they are
+            extra.setdefault(GROUP, name_of(request.token))
     sized = replace(request, disk_gib=max(request.disk_gib, image.root_gib))
     return sized.with_resolved(image=image.id, subnet=request.subnet or zone.subnet, **extra)
 
@@ -78,6 +91,7 @@ def subject(request: LaunchRequest) -> Scope:
         reservation=key.reservation,
         subnet=request.subnet,
         image=request.image,
+        placement_group=CLUSTER if request.extra.get(GROUP) else None,
     )
 
 
@@ -110,7 +124,7 @@ def run_instances_parameters(request: LaunchRequest) -> dict[str, Any]:
         "MaxCount": request.nodes,
         "ClientToken": request.token,
         "UserData": request.user_data,
-        "NetworkInterfaces": [_interface(request)],
+        "NetworkInterfaces": [_interface(request), *_adapters(request)],
         "BlockDeviceMappings": _disks(request),
         "MetadataOptions": {
             "HttpTokens": "required",
@@ -157,12 +171,28 @@ def _interface(request: LaunchRequest) -> dict[str, Any]:
     interface: dict[str, Any] = {
         "DeviceIndex": 0,
         "SubnetId": request.subnet,
-        "AssociatePublicIpAddress": request.extra[PUBLIC_ADDRESS] == "yes",
         "DeleteOnTermination": True,
     }
+    if not request.extra.get(FABRIC):  # not to be named where there are several interfaces
+        interface["AssociatePublicIpAddress"] = request.extra[PUBLIC_ADDRESS] == "yes"
     if groups := _listed(request.extra, SECURITY_GROUPS):
         interface["Groups"] = groups
     return interface
+
+
+def _adapters(request: LaunchRequest) -> list[dict[str, Any]]:
+    groups = _listed(request.extra, SECURITY_GROUPS)
+    return [
+        {
+            "NetworkCardIndex": one.card,
+            "DeviceIndex": one.device,
+            "InterfaceType": one.kind,
+            "SubnetId": request.subnet,
+            "DeleteOnTermination": True,
+        }
+        | ({"Groups": groups} if groups else {})
+        for one in fabric.read(request.extra.get(FABRIC, ""))
+    ]
 
 
 def _disks(request: LaunchRequest) -> list[dict[str, Any]]:

@@ -15,12 +15,15 @@ OPERATIONS: dict[str, frozenset[str]] = {
     "ec2": frozenset(
         {
             "CancelSpotInstanceRequests",
+            "CreatePlacementGroup",
+            "DeletePlacementGroup",
             "DescribeAvailabilityZones",
             "DescribeCapacityReservations",
             "DescribeImages",
             "DescribeInstanceTypeOfferings",
             "DescribeInstanceTypes",
             "DescribeInstances",
+            "DescribePlacementGroups",
             "DescribeSpotPriceHistory",
             "DescribeSubnets",
             "RunInstances",

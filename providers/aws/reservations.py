@@ -120,6 +120,17 @@ def find_target(api: Api, request: LaunchRequest, subject: Scope) -> Mapping[str
     raise ProviderError(ErrorKind.NOT_FOUND, f"EC2 knows no {named}", scope=_about(subject))
 
 
+def refuse_scattered(raw: Mapping[str, Any], subject: Scope) -> None:
+    """Raise ProviderError (unsupported) for a reservation whose instances do not stand close together: it was
+    made in no cluster placement group, and cannot be used in another. A block's do.
+    """
+    if not is_block(raw) and not raw.get("PlacementGroupArn"):
+        message = (
+            f"{raw['CapacityReservationId']} was not made in a cluster placement group, as `fabric` needs"
+        )
+        raise ProviderError(ErrorKind.UNSUPPORTED, message, scope=_about(subject), avoid_for=timedelta(0))
+
+
 def _mismatch(raw: Mapping[str, Any], request: LaunchRequest) -> str:
     offer = request.offer
     if STATES.get(raw.get("State", "")) is ReservationState.ENDED:

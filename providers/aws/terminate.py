@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from providers.aws import placement_groups
 from providers.aws.api import Api
 from providers.aws.instances import for_known, read_by_id
 from providers.errors import ErrorKind, ProviderError
@@ -13,11 +15,31 @@ GONE = frozenset({"shutting-down", "terminated"})
 
 
 def terminate(api: Api, region: str, refs: Sequence[InstanceRef]) -> None:
-    """All refs are of the region. Disks and interfaces were launched to go with their instance."""
-    for_known([ref.provider_id for ref in refs], lambda ids: _end(api, region, ids))
-    spot = [ref.provider_id for ref in refs if ref.capacity_type is CapacityType.SPOT]
-    if spot:
-        _cancel(api, region, spot)
+    """All refs are of the region. Disks and interfaces were launched to go with their instance; a placement
+    group goes once the last instance of its gang is gone, or when it is itself what a ref names.
+    """
+    groups = {ref.provider_id for ref in refs if placement_groups.is_ours(ref.provider_id)}
+    instances = [ref for ref in refs if ref.provider_id not in groups]
+    for_known([ref.provider_id for ref in instances], lambda ids: _end(api, region, ids))
+    spot = {ref.provider_id for ref in refs if ref.capacity_type is CapacityType.SPOT}
+    found = _found(api, region, [ref.provider_id for ref in instances], needed=bool(spot))
+    _cancel(api, region, [raw for raw in found if raw["InstanceId"] in spot])
+    groups.update(filter(None, map(placement_groups.of_instance, found)))
+    placement_groups.delete(api, region, groups)
+
+
+def _found(api: Api, region: str, ids: Sequence[str], *, needed: bool) -> list[Mapping[str, Any]]:
+    """The instances as they are now. Without spot requests to cancel it may fail: the end was ordered, and a
+    group that is left shows in the listing.
+    """
+    if not ids:
+        return []
+    try:
+        return list(read_by_id(api, region, ids).values())
+    except ProviderError:
+        if needed:
+            raise
+        return []
 
 
 def _end(api: Api, region: str, ids: Sequence[str]) -> None:
@@ -38,9 +60,8 @@ def _all_gone(api: Api, region: str, ids: Sequence[str]) -> bool:
     return all(instance["State"]["Name"] in GONE for instance in found.values())
 
 
-def _cancel(api: Api, region: str, ids: Sequence[str]) -> None:
+def _cancel(api: Api, region: str, instances: Iterable[Mapping[str, Any]]) -> None:
     """A request that is no longer known needs no cancelling."""
-    instances = read_by_id(api, region, ids).values()
     requests = sorted({i["SpotInstanceRequestId"] for i in instances if i.get("SpotInstanceRequestId")})
     for_known(requests, lambda batch: api.repeat(lambda: _send_cancel(api, region, batch)))
 

@@ -213,6 +213,14 @@ SPOT_STOP = {"MarketType": "spot", "SpotOptions": {"InstanceInterruptionBehavior
             "InvalidParameterCombination",
         ),
         (
+            {"NetworkInterfaces": [{"DeviceIndex": 0}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}]},
+            "InvalidParameterCombination",  # a g5.xlarge has no EFA
+        ),
+        (
+            {"NetworkInterfaces": [{"DeviceIndex": 0}, {"DeviceIndex": 0, "NetworkCardIndex": 1}]},
+            "InvalidParameterCombination",
+        ),
+        (
             {"BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 8}}]},
             "InvalidBlockDeviceMapping",
         ),
@@ -292,3 +300,22 @@ def test_an_instance_that_shuts_itself_down_stops_unless_it_was_to_terminate(clo
     assert (
         described(ec2, InstanceIds=ids([stops]))[0]["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
     )
+
+
+def test_a_placement_group_is_made_once_and_goes_when_nobody_is_in_it(calm: Clouds) -> None:
+    ec2 = calm.client()
+    tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "corral-deployment", "Value": "d1"}]}]
+    ec2.create_placement_group(GroupName="near", Strategy="cluster", TagSpecifications=tags)
+    again = refused(lambda: ec2.create_placement_group(GroupName="near", Strategy="cluster"))
+    assert again[0] == "InvalidPlacementGroup.Duplicate"
+    (vm,) = run(ec2, Placement={"AvailabilityZone": "us-east-1a", "GroupName": "near"})
+    assert vm["Placement"]["GroupName"] == "near"
+    assert refused(lambda: ec2.delete_placement_group(GroupName="near"))[0] == "InvalidPlacementGroup.InUse"
+    ec2.terminate_instances(InstanceIds=ids([vm]))
+    calm.pass_time(60)
+    mine = [{"Name": "tag:corral-deployment", "Values": ["d1"]}]
+    found = ec2.describe_placement_groups(Filters=mine)["PlacementGroups"]
+    assert [(group["GroupName"], group["State"]) for group in found] == [("near", "available")]
+    ec2.delete_placement_group(GroupName="near")
+    assert refused(lambda: ec2.delete_placement_group(GroupName="near"))[0] == "InvalidPlacementGroup.Unknown"
+    assert ec2.describe_placement_groups()["PlacementGroups"] == []

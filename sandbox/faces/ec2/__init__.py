@@ -23,6 +23,7 @@ from sandbox.faces.ec2 import estate, instances, inventory, prices, quotas, rese
 from sandbox.faces.ec2.context import Context, Operation
 from sandbox.faces.ec2.errors import AwsError, from_fault, respond
 from sandbox.faces.ec2.launch import Launches
+from sandbox.faces.ec2.placement import PlacementGroups
 from sandbox.faces.ec2.protocol import (
     SIGNING_NAMES,
     operation,
@@ -43,7 +44,9 @@ _LARGEST = 1 << 20
 _PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
 
 
-def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
+def _operations() -> dict[tuple[str, str], Operation]:
+    groups = PlacementGroups()
+    launches = Launches(groups)
     return {
         ("ec2", "RunInstances"): launches.run_instances,
         ("ec2", "DescribeInstances"): instances.describe_instances,
@@ -56,6 +59,9 @@ def _operations(launches: Launches) -> dict[tuple[str, str], Operation]:
         ("ec2", "DescribeInstanceTypes"): inventory.describe_instance_types,
         ("ec2", "DescribeInstanceTypeOfferings"): inventory.describe_instance_type_offerings,
         ("ec2", "DescribeCapacityReservations"): reservations.describe,
+        ("ec2", "CreatePlacementGroup"): groups.create,
+        ("ec2", "DescribePlacementGroups"): groups.describe,
+        ("ec2", "DeletePlacementGroup"): groups.delete,
         ("ec2", "DescribeSubnets"): estate.describe_subnets,
         ("ec2", "DescribeSecurityGroups"): estate.describe_security_groups,
         ("ec2", "DescribeImages"): estate.describe_images,
@@ -108,7 +114,7 @@ def app(world: World) -> Starlette:
 class _Face:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._operations = _operations(Launches())
+        self._operations = _operations()
 
     async def respond(self, request: Request) -> Response:
         request_id = str(uuid.uuid4())

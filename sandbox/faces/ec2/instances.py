@@ -13,7 +13,7 @@ from sandbox.faces.ec2.context import Context, dry_run
 from sandbox.faces.ec2.errors import AwsError, missing
 from sandbox.faces.ec2.pages import Getter, empty_page, filtered, no_ids_and_pages, page
 from sandbox.faces.ec2.shapes import reservation, spot_request_id, state, state_name, state_reason
-from sandbox.faces.ec2.wanted import tag_map
+from sandbox.faces.ec2.tags import tag_map
 from sandbox.vm import Vm
 
 _SHOWN_AFTER_END = timedelta(hours=1)
@@ -37,6 +37,7 @@ _FILTERS: dict[str, Getter] = {
     "instance-state-code": lambda vm: [state(vm)["Code"]],
     "instance-state-name": lambda vm: [state_name(vm)],
     "instance-type": lambda vm: [vm.instance_type],
+    "placement-group-name": lambda vm: filter(None, [vm.extra["group"]]),
     "private-ip-address": lambda vm: [vm.private_ip],
     "reservation-id": lambda vm: [vm.extra["reservation"]],
     "spot-instance-request-id": lambda vm: filter(None, [spot_request_id(vm)]),

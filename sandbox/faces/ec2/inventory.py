@@ -9,6 +9,7 @@ from sandbox.catalogue import InstanceType
 from sandbox.faces.ec2.context import Context, dry_run
 from sandbox.faces.ec2.errors import AwsError
 from sandbox.faces.ec2.pages import Getter, filtered, no_ids_and_pages, page
+from sandbox.faces.ec2.placement import network_info
 
 # A region that exists but that the account has not enabled.
 _NOT_ENABLED = "af-south-1"
@@ -124,6 +125,7 @@ def _type_info(size: InstanceType) -> dict[str, Any]:
             "EncryptionSupport": "supported",
             "NvmeSupport": "required",
         },
+        "NetworkInfo": network_info(size.name),
         "PlacementGroupInfo": {"SupportedStrategies": ["cluster", "partition", "spread"]},
     }
     if size.disk_gb > 0:

@@ -17,6 +17,7 @@ from typing import Any
 
 from sandbox.faces.ec2.context import Context, dry_run
 from sandbox.faces.ec2.errors import AwsError
+from sandbox.faces.ec2.placement import PlacementGroups
 from sandbox.faces.ec2.refusals import refused
 from sandbox.faces.ec2.shapes import reservation
 from sandbox.faces.ec2.site import ACCOUNT
@@ -40,13 +41,15 @@ class _Record:
 class Launches:
     """RunInstances with its memory of tokens. One launch at a time, so that a token is used once."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: PlacementGroups) -> None:
+        self._groups = groups
         self._records: dict[tuple[str, str | None, str], _Record] = {}
         self._lock = threading.Lock()
 
     def run_instances(self, context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
         """Instances for the request: those it made before, or new ones."""
         wanted = read(context, params)
+        self._groups.check(context, wanted.group)
         dry_run(params)
         with self._lock:
             record = self._record(context, params.get("ClientToken"), wanted)
@@ -115,13 +118,18 @@ def _allocate(
         poweroff=wanted.poweroff,
         eviction=wanted.eviction,
         keep=wanted.keep,
-        objects={"disk": ["vol-{hex}"] * len(wanted.disks)},
+        objects={
+            "disk": ["vol-{hex}"] * len(wanted.disks),
+            "nic": ["eni-{hex}"] * len(wanted.interfaces),
+        },
         extra={
             "account": ACCOUNT,
             "image": wanted.image,
             "devices": wanted.disks,
             "disk_gib": wanted.disk_gib,
             "groups": wanted.groups,
+            "group": wanted.group,
+            "interfaces": wanted.interfaces,
             "subnet": context.site.subnet_of(zone).id,
             "request_tags": wanted.tags.get("spot-instances-request", {}),
             "reservation": reservation_id,

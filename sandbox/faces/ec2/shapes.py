@@ -67,7 +67,12 @@ def instance(context: Context, vm: Vm) -> dict[str, Any]:
         "ClientToken": vm.token,
         "AmiLaunchIndex": vm.extra["index"],
         "LaunchTime": vm.created_at,
-        "Placement": {"AvailabilityZone": zone.name, "AvailabilityZoneId": zone.key, "Tenancy": "default"},
+        "Placement": {
+            "AvailabilityZone": zone.name,
+            "AvailabilityZoneId": zone.key,
+            "GroupName": vm.extra["group"] or "",
+            "Tenancy": "default",
+        },
         "Architecture": context.table.types[vm.instance_type].architecture,
         "RootDeviceName": ROOT_DEVICE,
         "RootDeviceType": "ebs",
@@ -120,16 +125,10 @@ def _attached(context: Context, vm: Vm) -> dict[str, Any]:
     """The network is there from the start, a public address only once it runs."""
     groups = [{"GroupId": group, "GroupName": "default"} for group in vm.extra["groups"]]
     public = vm.public_ip if vm.state != "pending" else None
-    interface: dict[str, Any] = {
-        "NetworkInterfaceId": vm.objects["nic"][0],
-        "SubnetId": vm.extra["subnet"],
-        "VpcId": context.site.vpc,
-        "PrivateIpAddress": vm.private_ip,
-        "Status": "in-use",
-        "Groups": groups,
-        "Attachment": {"DeviceIndex": 0, "Status": "attached", "DeleteOnTermination": "nic" not in vm.keep},
-        "Association": {"PublicIp": public, "IpOwnerId": "amazon"} if public else None,
-    }
+    interfaces = [
+        _interface(context, vm, name, *place)
+        for name, place in zip(vm.objects["nic"], vm.extra["interfaces"], strict=True)
+    ]
     disks = [
         {
             "DeviceName": device,
@@ -148,6 +147,26 @@ def _attached(context: Context, vm: Vm) -> dict[str, Any]:
         "SubnetId": vm.extra["subnet"],
         "VpcId": context.site.vpc,
         "SecurityGroups": groups,
-        "NetworkInterfaces": [interface],
+        "NetworkInterfaces": interfaces,
         "BlockDeviceMappings": disks,
+    }
+
+
+def _interface(context: Context, vm: Vm, name: str, card: int, device: int, kind: str) -> dict[str, Any]:
+    public = vm.public_ip if vm.state != "pending" and (card, device) == (0, 0) else None
+    return {
+        "NetworkInterfaceId": name,
+        "InterfaceType": kind,
+        "SubnetId": vm.extra["subnet"],
+        "VpcId": context.site.vpc,
+        "PrivateIpAddress": vm.private_ip if (card, device) == (0, 0) else None,
+        "Status": "in-use",
+        "Groups": [{"GroupId": group, "GroupName": "default"} for group in vm.extra["groups"]],
+        "Attachment": {
+            "DeviceIndex": device,
+            "NetworkCardIndex": card,
+            "Status": "attached",
+            "DeleteOnTermination": "nic" not in vm.keep,
+        },
+        "Association": {"PublicIp": public, "IpOwnerId": "amazon"} if public else None,
     }

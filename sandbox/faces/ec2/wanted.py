@@ -13,15 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sandbox.faces.ec2 import reservations
+from sandbox.faces.ec2 import placement, reservations
 from sandbox.faces.ec2.context import Context
 from sandbox.faces.ec2.errors import AwsError
 from sandbox.faces.ec2.site import IMAGE_GIB, PARAMETERS, ROOT_DEVICE
+from sandbox.faces.ec2.tags import read_tags
 from sandbox.vm import CapacityType
 
 _USER_DATA_BYTES = 16384
-_MOST_TAGS, _TAG_KEY, _TAG_VALUE = 50, 128, 256
-_TAGGED = ("instance", "volume", "network-interface", "spot-instances-request")
 _IMAGE_ID = re.compile(r"ami-[0-9a-f]{8,17}")
 
 # What these would name does not exist here.
@@ -56,6 +55,8 @@ class Wanted:
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     reservation: str | None = None
     matching: bool = True
+    group: str | None = None
+    interfaces: tuple[tuple[int, int, str], ...] = ((0, 0, "interface"),)
 
 
 def read(context: Context, params: Mapping[str, Any]) -> Wanted:
@@ -81,16 +82,19 @@ def read(context: Context, params: Mapping[str, Any]) -> Wanted:
         capacity_type=market,
         max_price=max_price,
         user_data=_user_data(params.get("UserData", "")),
-        public_ip=interface.get("AssociatePublicIpAddress", True),
+        public_ip=len(params.get("NetworkInterfaces", [])) < 2
+        and interface.get("AssociatePublicIpAddress", True),
         groups=_groups(context, params, interface),
         poweroff="terminate" if behaviour == "terminate" else "stop",
         eviction=eviction,
         keep=keep,
         disks=disks,
         disk_gib=gib,
-        tags=_tags(params.get("TagSpecifications", []), market),
+        tags=read_tags(params.get("TagSpecifications", []), market),
         reservation=reservations.target(context, params, zone, _market_type(params)),
         matching=reservations.matching(params, _market_type(params)),
+        group=params.get("Placement", {}).get("GroupName") or None,
+        interfaces=_interfaces(context, params),
     )
 
 
@@ -98,9 +102,6 @@ def _refuse_absent(params: Mapping[str, Any]) -> None:
     for name, (code, what) in _ABSENT.items():
         if params.get(name):
             raise AwsError(code, f"The {what} '{params[name]}' does not exist")
-    if params.get("Placement", {}).get("GroupName"):
-        name = params["Placement"]["GroupName"]
-        raise AwsError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
 
 
 def _interface(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,18 +113,30 @@ def _interface(params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get(name):
             text = f"Network interfaces and an instance-level {name} may not be specified on the same request"
             raise AwsError("InvalidParameterCombination", text)
-    if len(interfaces) > 1 and any(one.get("AssociatePublicIpAddress") for one in interfaces):
+    if len(interfaces) > 1 and any("AssociatePublicIpAddress" in one for one in interfaces):
         text = "The associatePublicIPAddress parameter cannot be specified with multiple network interfaces"
         raise AwsError("InvalidParameterCombination", text)
     return dict(interfaces[0])
+
+
+def _interfaces(context: Context, params: Mapping[str, Any]) -> tuple[tuple[int, int, str], ...]:
+    interfaces = params.get("NetworkInterfaces") or [{}]
+    placement.check_interfaces(_type(context, params), interfaces)
+    for one in interfaces:
+        if one.get("SubnetId") != interfaces[0].get("SubnetId"):
+            raise AwsError("InvalidParameterCombination", "All interfaces here are of one subnet")
+    return tuple(
+        (one.get("NetworkCardIndex", 0), one.get("DeviceIndex", 0), one.get("InterfaceType", "interface"))
+        for one in interfaces
+    )
 
 
 def _place(
     context: Context, params: Mapping[str, Any], interface: Mapping[str, Any]
 ) -> tuple[bool, str | None]:
     """Whether the request names a place, and the zone's key."""
-    placement = params.get("Placement", {})
-    named = placement.get("AvailabilityZoneId") or placement.get("AvailabilityZone")
+    place = params.get("Placement", {})
+    named = place.get("AvailabilityZoneId") or place.get("AvailabilityZone")
     zone = context.zone(named) if named else None
     subnet_id = params.get("SubnetId") or interface.get("SubnetId")
     if subnet_id is None:
@@ -239,33 +252,3 @@ def _groups(context: Context, params: Mapping[str, Any], interface: Mapping[str,
         if name != "default":
             raise AwsError("InvalidGroup.NotFound", f"The security group '{name}' does not exist")
     return tuple(groups)
-
-
-def _tags(specifications: list[Mapping[str, Any]], market: CapacityType) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for specification in specifications:
-        kind = specification.get("ResourceType", "")
-        if kind not in _TAGGED or (kind == "spot-instances-request" and market != "spot"):
-            raise AwsError("InvalidParameterValue", f"'{kind}' is not a valid taggable resource type here.")
-        if kind in found:
-            raise AwsError("InvalidParameterValue", f"Duplicate tag specification for '{kind}'.")
-        found[kind] = tag_map(specification.get("Tags", []))
-    return found
-
-
-def tag_map(tags: list[Mapping[str, Any]]) -> dict[str, str]:
-    """Tags within EC2's limits, by key."""
-    if len(tags) > _MOST_TAGS:
-        raise AwsError("TagLimitExceeded", f"The maximum number of Tags for a resource is {_MOST_TAGS}.")
-    found: dict[str, str] = {}
-    for tag in tags:
-        key, value = tag.get("Key", ""), tag.get("Value", "")
-        if not key or len(key) > _TAG_KEY or len(value) > _TAG_VALUE:
-            raise AwsError("InvalidParameterValue", f"Tag '{key[:40]}' exceeds the allowed length")
-        if key.lower().startswith("aws:"):
-            text = "Tag keys starting with 'aws:' are reserved for internal use"
-            raise AwsError("InvalidParameterValue", text)
-        if key in found:
-            raise AwsError("InvalidParameterValue", f"Duplicate tag key '{key}' specified.")
-        found[key] = value
-    return found

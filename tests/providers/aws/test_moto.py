@@ -57,16 +57,31 @@ def offers(provider: AwsProvider) -> tuple[Offer, ...]:
 
 def test_types_have_the_sizes_that_aws_publishes(offers: tuple[Offer, ...]) -> None:
     types = {offer.type.name: offer.type for offer in offers}
-    assert types["p4d.24xlarge"].accelerator == Accelerator("A100", 8, 40)
-    assert types["p4de.24xlarge"].accelerator == Accelerator("A100-80GB", 8, 80)
-    assert types["p5.48xlarge"].accelerator == Accelerator("H100", 8, 80)
-    assert types["p6-b200.48xlarge"].accelerator == Accelerator("B200", 8, 180)
-    assert types["g4dn.12xlarge"].accelerator == Accelerator("T4", 4, 16)
+    assert types["p4d.24xlarge"].accelerator == Accelerator("A100", 8, 40, "nvlink")
+    assert types["p4de.24xlarge"].accelerator == Accelerator("A100-80GB", 8, 80, "nvlink")
+    assert types["p5.48xlarge"].accelerator == Accelerator("H100", 8, 80, "nvlink")
+    assert types["p6-b200.48xlarge"].accelerator == Accelerator("B200", 8, 180, "nvlink")
+    assert types["g4dn.12xlarge"].accelerator == Accelerator("T4", 4, 16, "pcie")
     assert types["g5.xlarge"].accelerator == Accelerator("A10G", 1, 24)
-    assert types["g6e.48xlarge"].accelerator == Accelerator("L40S", 8, 48)
+    assert types["g6e.48xlarge"].accelerator == Accelerator("L40S", 8, 48, "pcie")
     assert types["m7i.large"].accelerator is None
     assert (types["p5.48xlarge"].vcpus, types["p5.48xlarge"].memory_gib) == (192, 2048)
     assert "g6f.4xlarge" not in types
+
+
+def test_types_have_the_interconnect_that_aws_publishes(
+    offers: tuple[Offer, ...], provider: AwsProvider
+) -> None:
+    fabrics = {offer.type.name: offer.type.fabric for offer in offers}
+    assert {name for name, fabric in fabrics.items() if fabric == "efa"} == {
+        "g4dn.12xlarge",
+        "g6e.48xlarge",
+        "p4d.24xlarge",
+        "p4de.24xlarge",
+        "p5.48xlarge",
+        "p6-b200.48xlarge",
+    }
+    assert fabrics["g5.xlarge"] is None
 
 
 def test_a_type_is_offered_only_in_the_zones_where_it_exists(offers: tuple[Offer, ...]) -> None:

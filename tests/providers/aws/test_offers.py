@@ -41,25 +41,31 @@ def gpus(name: str, count: int, mib: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "mib", "canonical", "gb"),
+    ("name", "mib", "canonical", "gb", "link"),
     [
-        ("A100", 40960, "A100", 40),
-        ("A100", 81920, "A100-80GB", 80),
-        ("V100", 32768, "V100-32GB", 32),
-        ("A10G", 22888, "A10G", 24),
-        ("L4", 22888, "L4", 24),
-        ("L40S", 45776, "L40S", 48),
-        ("H200", 144384, "H200", 141),
-        ("RTX PRO Server 6000", 98304, "RTX-PRO-6000", 96),
-        ("New X1", 1000, "New-X1", 1.0),
+        ("A100", 40960, "A100", 40, "nvlink"),
+        ("A100", 81920, "A100-80GB", 80, "nvlink"),
+        ("V100", 32768, "V100-32GB", 32, "nvlink"),
+        ("A10G", 22888, "A10G", 24, "pcie"),
+        ("L4", 22888, "L4", 24, "pcie"),
+        ("L40S", 45776, "L40S", 48, "pcie"),
+        ("H200", 144384, "H200", 141, "nvlink"),
+        ("RTX PRO Server 6000", 98304, "RTX-PRO-6000", 96, "pcie"),
+        ("New X1", 1000, "New-X1", 1.0, None),
     ],
 )
-def test_accelerators_have_the_same_name_as_everywhere(
-    name: str, mib: int, canonical: str, gb: float
+def test_accelerators_have_the_same_name_as_everywhere_and_tell_their_link(
+    name: str, mib: int, canonical: str, gb: float, link: str | None
 ) -> None:
     sold = parse(raw_type(GpuInfo=gpus(name, 8, mib)))
     assert sold is not None
-    assert sold.type.accelerator == Accelerator(canonical, 8, gb)
+    assert sold.type.accelerator == Accelerator(canonical, 8, gb, link)
+
+
+def test_a_single_gpu_has_no_link() -> None:
+    sold = parse(raw_type(GpuInfo=gpus("H100", 1, 81920)))
+    assert sold is not None
+    assert sold.type.accelerator == Accelerator("H100", 1, 80)
 
 
 @pytest.mark.parametrize(
