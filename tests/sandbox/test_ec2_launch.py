@@ -308,7 +308,8 @@ def test_a_placement_group_is_made_once_and_goes_when_nobody_is_in_it(calm: Clou
     ec2.create_placement_group(GroupName="near", Strategy="cluster", TagSpecifications=tags)
     again = refused(lambda: ec2.create_placement_group(GroupName="near", Strategy="cluster"))
     assert again[0] == "InvalidPlacementGroup.Duplicate"
-    (vm,) = run(ec2, Placement={"AvailabilityZone": "us-east-1a", "GroupName": "near"})
+    place = {"AvailabilityZone": "us-east-1a", "GroupName": "near"}
+    (vm,) = run(ec2, ClientToken=uuid4().hex, Placement=place)
     assert vm["Placement"]["GroupName"] == "near"
     assert refused(lambda: ec2.delete_placement_group(GroupName="near"))[0] == "InvalidPlacementGroup.InUse"
     ec2.terminate_instances(InstanceIds=ids([vm]))
