@@ -99,8 +99,10 @@ class AzureProvider:
         self._settings(region)
         return self._quotas.listing(region)
 
+    @only_provider_errors()
     def built_in_offers(self, region: str) -> OfferListing:
-        return OfferListing((), (region,))
+        self._settings(region)
+        return self._market.built_in(region)
 
     @only_provider_errors()
     def spot_signals(self, region: str) -> SignalListing:

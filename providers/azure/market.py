@@ -58,9 +58,20 @@ class Market:
         prices = self._price_list(region, found)
         with self._lock:
             self._listed[region] = prices
+        return OfferListing(tuple(self._offers(region, found, prices)))
+
+    def built_in(self, region: str) -> OfferListing:
+        """What ships with the adapter; nothing of a region whose prices do not. Spot prices are unknown."""
+        if region not in snapshot.REGIONS:
+            return OfferListing((), (f"{region} is not built in",))
+        allowed = self._config.allowed_types
+        found = {name: size for name, size in snapshot.sizes().items() if not allowed or name in allowed}
+        return OfferListing(tuple(self._offers(region, found, _built_in_prices(region))))
+
+    def _offers(self, region: str, found: Mapping[str, Size], prices: PriceList) -> list[Offer]:
         settings = self._config.regions[region]
         only = {zone if zone.startswith(region) else f"{region}-{zone}" for zone in settings.zones}
-        offers = [
+        return [
             self._offer(size, region, zone, capacity_type, prices)
             for size in found.values()
             for zone in size.placements(region)
@@ -68,7 +79,6 @@ class Market:
             for capacity_type in (CapacityType.ON_DEMAND, CapacityType.SPOT)
             if size.spot or capacity_type is CapacityType.ON_DEMAND
         ]
-        return OfferListing(tuple(offers))
 
     def sizes(self, region: str) -> Mapping[str, Size]:
         """The region's sizes by name, at most six hours old."""
@@ -113,9 +123,7 @@ class Market:
         try:
             return PriceList(self._prices.read(region, found), self._clock.now(), "live")
         except ProviderError:
-            here = snapshot.ON_DEMAND if region in snapshot.REGIONS else {}
-            prices = {(size.lower(), CapacityType.ON_DEMAND): price for size, price in here.items()}
-            return PriceList(prices, snapshot.TAKEN_AT, "snapshot")
+            return _built_in_prices(region)
 
     def _offer(
         self, size: Size, region: str, zone: str, capacity_type: CapacityType, prices: PriceList
@@ -130,3 +138,9 @@ class Market:
             prices.source,
             subnets[0] if len(subnets) == 1 else None,
         )
+
+
+def _built_in_prices(region: str) -> PriceList:
+    here = snapshot.ON_DEMAND if region in snapshot.REGIONS else {}
+    prices = {(size.lower(), CapacityType.ON_DEMAND): price for size, price in here.items()}
+    return PriceList(prices, snapshot.TAKEN_AT, "snapshot")

@@ -271,3 +271,47 @@ def test_an_answer_that_is_not_as_documented_is_an_error_like_any_other(
 def test_a_region_that_is_not_in_the_settings_is_refused(bench: AzureBench) -> None:
     with pytest.raises(ProviderError, match="eastus, westeurope"):
         bench.provider.offers("westus3")
+
+
+# Built in.
+
+
+def test_what_ships_with_the_adapter_is_what_the_region_says_once_it_is_read(bench: AzureBench) -> None:
+    """Same sizes, same shape; nobody is asked."""
+    built = bench.provider.built_in_offers("eastus")
+    assert bench.cloud.calls() == {}
+    read = {offer.key: offer for offer in bench.provider.offers("eastus").offers}
+    both = [(offer, read[offer.key]) for offer in built.offers if offer.key in read]
+    assert len(both) > 60
+    for mine, theirs in both:
+        mine_type, their_type = mine.type, theirs.type
+        assert (mine_type.vcpus, mine_type.family, mine_type.accelerator, mine_type.fabric) == (
+            their_type.vcpus,
+            their_type.family,
+            their_type.accelerator,
+            their_type.fabric,
+        )
+
+
+def test_built_in_prices_are_marked_and_spot_prices_are_unknown(bench: AzureBench) -> None:
+    built = bench.provider.built_in_offers("eastus")
+    assert built.incomplete == ()
+    assert {offer.price_source for offer in built.offers} == {"snapshot"}
+    assert {offer.price for offer in built.offers if offer.key.capacity_type is SPOT} == {None}
+    prices = {offer.key.instance_type: offer.price for offer in built.offers if offer.key.zone == "eastus-1"}
+    assert set(prices) <= set(price_snapshot.ON_DEMAND) | {"Standard_ND96isr_H200_v5"}
+    dated = [offer for offer in built.offers if offer.price is not None]
+    assert {offer.priced_at for offer in dated} == {price_snapshot.TAKEN_AT}
+    assert {offer.type.accelerator is not None for offer in built.offers} == {True}
+
+
+def test_a_region_that_is_not_built_in_is_said_to_be_missing(bench: AzureBench) -> None:
+    built = bench.provider.built_in_offers("westeurope")
+    assert (built.offers, len(built.incomplete)) == ((), 1)
+
+
+def test_settings_limit_what_is_built_in_too() -> None:
+    with opened(regions={"eastus": {"zones": ["2"]}}, allowed_types=[SIZE]) as bench:
+        keys = {offer.key for offer in bench.provider.built_in_offers("eastus").offers}
+    assert {(key.zone, key.instance_type) for key in keys} == {("eastus-2", SIZE)}
+    assert {key.capacity_type for key in keys} == {DEMAND, SPOT}
