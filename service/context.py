@@ -47,6 +47,7 @@ class Context:
     claims. `wake` asks a loop to run now: a lost call costs a little time, never correctness. `stopping` is
     set when no new launch may be sent. `listening_since`: since when this process could hear agents, kept by
     the lifecycle. `environment`: the variables that settings may refer to.
+    `standing` gives out the nodes that are ours.
     """
 
     clock: Clock
@@ -66,6 +67,7 @@ class Context:
     secret_keys: SecretKeys | None = None
     listening_since: datetime | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    standing: Provider | None = None
 
     def __post_init__(self) -> None:
         self.database.wake = self.wake
@@ -76,4 +78,6 @@ class Context:
 
     def provider(self, provider: str, account: str) -> Provider | None:
         """The adapter of an account; None if the settings no longer name it."""
+        if provider == STANDING:
+            return self.standing
         return self.providers.get((provider, account))

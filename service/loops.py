@@ -22,6 +22,7 @@ from service.context import Context
 from service.instances import reaper, watcher
 from service.jobs.scheduler import Scheduler
 from service.market.market import Market
+from service.nodes import loop as nodes
 from service.notifications.loop import Notifier
 from service.quota_desk import desk
 from service.quotas import reader as quotas
@@ -45,6 +46,7 @@ def steps() -> dict[str, Step]:
         "watcher": watcher.step,
         "lifecycle": Lifecycle().step,
         "reaper": reaper.step,
+        "nodes": nodes.step,
         "notifications": Notifier().step,
     }
 

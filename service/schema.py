@@ -11,6 +11,7 @@ from service.instances import model as _instances
 from service.jobs import model as _jobs
 from service.logs import model as _logs
 from service.market import model as _market
+from service.nodes import model as _nodes
 from service.notifications import model as _notifications
 from service.projects import model as _projects
 from service.quota_desk import model as _quota_desk
@@ -26,6 +27,7 @@ MODULES = (
     _jobs,
     _logs,
     _market,
+    _nodes,
     _notifications,
     _projects,
     _quota_desk,

@@ -35,6 +35,7 @@ from service.jobs.model import Job
 from service.keys import key_file, load_keys, make_key_file
 from service.loops import Loops
 from service.market.model import Poll
+from service.nodes.provider import StandingProvider
 from service.notifications.channels.build import secrets_of
 from service.notifications.model import Channel
 from service.pools import Pools
@@ -110,6 +111,7 @@ def serve(
             secret_keys=keys,
             environment=environment,
         )
+        ctx.standing = StandingProvider(ctx)
         _Process(configuration, ctx, pools, loops, listening, on_ready).run()
 
 

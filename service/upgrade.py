@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest revision in migrations/versions; written here so that a start needs no alembic to know it.
-HEAD = "0004_reservations"
-REVISIONS: tuple[str, ...] = ("0001", "0002_quota_requests", "0003_notifications", "0004_reservations")
+HEAD = "0005_nodes"
+REVISIONS: tuple[str, ...] = (
+    "0001",
+    "0002_quota_requests",
+    "0003_notifications",
+    "0004_reservations",
+    "0005_nodes",
+)
 DATABASE_FILE = "corral.db"
 RETIRED = ".moved"
 """What is appended to the name of a SQLite file that was moved to PostgreSQL."""

@@ -131,15 +131,15 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
     routes = APIRouter(prefix="/agent/v1", tags=["agents"])
 
     async def as_agent(authorization: str, protocol: int, call: Call[T]) -> T:
-        _check_protocol(protocol)
-        token = _bearer(authorization)
+        check_protocol(protocol)
+        token = bearer(authorization)
         return await run(
             lambda: ctx.database.write(lambda session: call(session, *authenticate(session, token)))
         )
 
     @routes.post("/hello")
     async def say_hello(said: HelloSaid) -> dict[str, Any]:
-        _check_protocol(said.protocol)
+        check_protocol(said.protocol)
         check_claim(ctx, said.claim_code)  # before the database is asked for anything
         first = Hello(
             said.claim_code,
@@ -305,13 +305,13 @@ def router(ctx: Context, run: RunBlocking) -> APIRouter:
     return routes
 
 
-def _check_protocol(protocol: int) -> None:
+def check_protocol(protocol: int) -> None:
     if protocol not in ACCEPTED:
         accepted = f"{ACCEPTED.start} to {ACCEPTED.stop - 1}"
         raise Problem(426, f"protocol {protocol} is not spoken here, only {accepted}", code="upgrade")
 
 
-def _bearer(authorization: str) -> str:
+def bearer(authorization: str) -> str:
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise Problem(401, "expected Authorization: Bearer SESSION", headers={"WWW-Authenticate": "Bearer"})

@@ -16,7 +16,7 @@ from service.attempts.model import Attempt
 from service.attempts.request import agent_max_age
 from service.attempts.rows import attempt_of_instance, instances_of
 from service.attempts.verdict import boot_deadline
-from service.context import Context
+from service.context import STANDING, Context
 from service.events.record import record
 from service.instances.facts import wake_attempt
 from service.instances.model import AgentState, Instance
@@ -24,10 +24,12 @@ from service.instances.sweep import ORPHAN
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
 from service.metrics import observe_boot
+from service.settings import Times
 from service.states import AttemptState, InstanceState
 from service.transitions import move_instance
 
 RETRY_SECONDS = 2
+UNLIMITED_SECONDS = 10 * 365 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,5 +163,12 @@ def _admit(
         "rank": instance.node,
         "num_nodes": attempt.nodes,
         "heartbeat_seconds": times.heartbeat,
-        "max_age_seconds": agent_max_age(JobSpec.model_validate(job.spec), times),
+        "max_age_seconds": _max_age(attempt, JobSpec.model_validate(job.spec), times),
     }
+
+
+def _max_age(attempt: Attempt, spec: JobSpec, times: Times) -> float:
+    """A limit against machines that nobody knows of; a standing node is known and paid anyway."""
+    if attempt.provider == STANDING and spec.max_duration_seconds is None:
+        return UNLIMITED_SECONDS
+    return agent_max_age(spec, times)

@@ -29,6 +29,8 @@ from service.jobs import routes as jobs
 from service.jobs.spec import JobSpec
 from service.logs import routes as logs
 from service.market import routes as market
+from service.nodes import agent_routes
+from service.nodes import routes as nodes
 from service.projects import routes as projects
 from service.projects import secret_routes
 from service.quotas import routes as quotas
@@ -86,6 +88,7 @@ def _include(app: FastAPI, api: Api) -> None:
         quotas,
         reservations,
         costs,
+        nodes,
         blobs,
         projects,
         secret_routes,
@@ -93,6 +96,7 @@ def _include(app: FastAPI, api: Api) -> None:
         v1.include_router(part.router)
     app.include_router(v1)
     app.include_router(agents.router(api.ctx, api.aside))
+    app.include_router(agent_routes.router(api.ctx, api.aside))
     app.include_router(health.router)
     app.include_router(docs.router)
 

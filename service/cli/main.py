@@ -24,6 +24,7 @@ from service.cli import (
     following,
     jobs,
     market,
+    nodes,
     orphans,
     projects,
     quotas,
@@ -71,6 +72,10 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
         {"end": orphans.end, "adopt": orphans.adopt, "confirm-sweep": orphans.confirm_sweep},
     ),
     "project": ("Projects.", {"ls": projects.ls, "create": projects.create}),
+    "nodes": (
+        "Machines of yours, paid by the month.",
+        {"add": nodes.add, "ls": nodes.ls, "drain": nodes.drain, "resume": nodes.resume, "rm": nodes.rm},
+    ),
     "reservations": ("Capacity that was paid for ahead.", {"ls": reservations.ls}),
     "quota": ("Limits of the accounts.", {"ls": quotas.ls}),
     "token": ("API tokens.", {"ls": tokens.ls, "create": tokens.create, "revoke": tokens.revoke}),

@@ -28,6 +28,7 @@ from service.keys import SecretKeys, parse_keys
 from service.loops import Loops
 from service.market.model import OfferRow
 from service.market.offers import to_values
+from service.nodes.provider import StandingProvider
 from service.projects.model import Project, Role
 from service.projects.tokens import new_token
 from service.states import AttemptState, InstanceState, JobState
@@ -242,6 +243,7 @@ def start(
         owner="test",
         secret_keys=keys or parse_keys([KEY], "test"),
     )
+    ctx.standing = StandingProvider(ctx)
     app = create_app(ctx, configuration, Loops(REAL, {"none": lambda ctx: None}))
     client = TestClient(app, raise_server_exceptions=False)
     service = Service(ctx, client, clock, configuration, "", woken)

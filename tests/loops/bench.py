@@ -23,7 +23,7 @@ from service.agents.directives import Answer
 from service.agents.sessions import Hello, hello
 from service.attempts.model import Attempt
 from service.attempts.rows import attempt_of_instance, instances_of
-from service.context import Context, Place
+from service.context import STANDING, Context, Place
 from service.db import Database
 from service.events.model import Event
 from service.identifiers import new_id
@@ -32,6 +32,7 @@ from service.jobs.cancellation import cancel_job
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
 from service.loops import Step, steps
+from service.nodes.provider import StandingProvider
 from service.projects.model import Deployment, Project
 from service.schema import metadata
 from service.settings import Settings, Times
@@ -299,11 +300,11 @@ class Bench:
         ]
 
     def _machine(self, instance: Instance) -> Any:
-        cloud = self.clouds[instance.account]
-        return next((m for m in cloud.created if m.provider_id == instance.provider_id), None)
+        cloud = self.clouds.get(instance.account)
+        return cloud and next((m for m in cloud.created if m.provider_id == instance.provider_id), None)
 
     def _context(self) -> Context:
-        return Context(
+        ctx = Context(
             clock=self.clock,
             chance=Random(self._seed + self._incarnation),
             database=self.database,
@@ -320,9 +321,11 @@ class Bench:
                 for name, cloud in self.clouds.items()
             },
         )
+        ctx.standing = StandingProvider(ctx)
+        return ctx
 
     def _submit(self, place: Place, call: Callable[[], None]) -> None:
-        assert place[0] == "memory"
+        assert place[0] in ("memory", STANDING)
         self.calls.append(call)
 
     def _found(self, session: Session) -> None:
