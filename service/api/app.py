@@ -33,6 +33,7 @@ from service.nodes import agent_routes
 from service.nodes import routes as nodes
 from service.projects import routes as projects
 from service.projects import secret_routes
+from service.quota_desk import routes as quota_desk
 from service.quotas import routes as quotas
 from service.reservations import routes as reservations
 from service.storage import Store
@@ -86,6 +87,7 @@ def _include(app: FastAPI, api: Api) -> None:
         instances,
         market,
         quotas,
+        quota_desk,
         reservations,
         costs,
         nodes,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from sqlmodel import Session, col, select
 from starlette.responses import Response
 
-from providers.quotas import Quota, needed
+from providers.quotas import Quota
 from providers.vocabulary import Offer
 from service.api.authentication import CurrentCaller
 from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, page
 from service.api.state import CurrentApi
 from service.market.snapshot import read_offers
 from service.quotas.headroom import headroom
+from service.quotas.increases import in_gpus
 from service.quotas.model import QuotaRow
 from service.quotas.rows import to_quota
 
@@ -33,7 +35,8 @@ async def quotas(
     region: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Response:
     """By provider, account and region. `limit`, `usage`, `in_flight` and `free` are in the cloud's `unit`;
-    `free_gpus` is how many GPUs of the best fitting size that is. Null is unknown.
+    `…_gpus` is how many GPUs of the best fitting size that is. `free` is the headroom: the limit less usage
+    and what is under way. Null is unknown. `age_seconds`: of the reading.
     """
     after = str(decode_cursor(cursor, (str,))[0]) if cursor else ""
 
@@ -53,7 +56,7 @@ async def quotas(
                 continue
             if len(items) == limit:
                 return items, encode_cursor(items[-1]["id"])
-            items.append(_shown(row, quota, room.in_flight(quota), gated))
+            items.append(_shown(row, quota, room.in_flight(quota), gated, api.ctx.now()))
         return items, None
 
     return page(*await api.read(find))
@@ -63,7 +66,9 @@ def _has(offer: Offer, gpu: str) -> bool:
     return offer.type.accelerator is not None and offer.type.accelerator.name == gpu.upper()
 
 
-def _shown(row: QuotaRow, quota: Quota, in_flight: float, gated: Iterable[Offer]) -> dict[str, Any]:
+def _shown(
+    row: QuotaRow, quota: Quota, in_flight: float, gated: Sequence[Offer], now: datetime
+) -> dict[str, Any]:
     known = quota.limit is not None and quota.usage is not None
     free = max(0.0, (quota.limit or 0) - (quota.usage or 0) - in_flight) if known else None
     return {
@@ -79,17 +84,19 @@ def _shown(row: QuotaRow, quota: Quota, in_flight: float, gated: Iterable[Offer]
         "usage": row.usage,
         "in_flight": in_flight,
         "free": free,
-        "free_gpus": None if free is None else _gpus(quota, free, gated),
+        "limit_gpus": _gpus(quota, row.limit, gated),
+        "usage_gpus": _gpus(quota, row.usage, gated),
+        "in_flight_gpus": _gpus(quota, in_flight, gated),
+        "free_gpus": _gpus(quota, free, gated),
         "gates": row.gates,
         "adjustable": row.adjustable,
         "read_at": row.read_at,
+        "age_seconds": max(0.0, (now - row.read_at).total_seconds()),
     }
 
 
-def _gpus(quota: Quota, free: float, gated: Iterable[Offer]) -> int:
-    """How many GPUs fit, of the size that makes most of what is free."""
-    found = 0
-    for type_ in {offer.type for offer in gated}:
-        if type_.accelerator is not None:
-            found = max(found, int(free // needed(quota.unit, type_, 1)) * type_.accelerator.count)
-    return found
+def _gpus(quota: Quota, amount: float | None, gated: Iterable[Offer]) -> int | None:
+    """How many GPUs an amount allows, of the size that makes most of it."""
+    if amount is None:
+        return None
+    return max((in_gpus(quota, amount, type_) for type_ in {offer.type for offer in gated}), default=0)

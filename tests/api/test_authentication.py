@@ -40,6 +40,7 @@ def filled(path: str) -> str:
         "sha256": "0" * 64,
         "token_id": "tok-0",
         "instance_id": "i-0",
+        "request_id": "qr-0",
     }
     return path.format(**values)
 
@@ -103,6 +104,9 @@ GLOBAL_ONLY = {
     "POST /v1/deployment:confirm-sweep",
     "POST /v1/instances/{instance_id}:adopt",
     "POST /v1/instances/{instance_id}:end",
+    "POST /v1/quota-requests/{request_id}:approve",
+    "POST /v1/quota-requests/{request_id}:deny",
+    "POST /v1/quota-requests/{request_id}:withdraw",
 }
 
 
