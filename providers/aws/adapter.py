@@ -11,8 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from clock import Clock
-from providers.aws import placement_groups, quota_requests, reservations
+from providers.aws import built_in, placement_groups, placement_scores, quota_requests, reservations
 from providers.aws.api import Api
+from providers.aws.cache import Cache
 from providers.aws.catalogue import Catalogue
 from providers.aws.check import check
 from providers.aws.instances import (
@@ -68,6 +69,7 @@ class AwsProvider:
         self._api = Api(config, clock, environment=environment, chance=chance)
         self._catalogue = Catalogue(self._api, config, clock)
         self._quotas = Quotas(self._api, self._catalogue, clock)
+        self._signals: Cache[str, SignalListing] = Cache(clock, placement_scores.SECONDS)
         self._preparation = Preparation(self._api, self._catalogue, config, clock)
 
     @property
@@ -101,10 +103,10 @@ class AwsProvider:
         return self._quotas.read(region)
 
     def built_in_offers(self, region: str) -> OfferListing:
-        return OfferListing((), (region,))
+        return OfferListing(tuple(built_in.offers(self._config, region)))
 
     def spot_signals(self, region: str) -> SignalListing:
-        return SignalListing((), (region,))
+        return self._signals.get(region, lambda: self._catalogue.signals(region))
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
         return quota_requests.read_requests(self._api, region, self._clock)

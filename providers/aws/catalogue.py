@@ -12,8 +12,10 @@ from providers.aws.cache import Cache
 from providers.aws.fabric import Adapter
 from providers.aws.instance_types import Sold, read_named, read_offerings, read_types
 from providers.aws.network import Network, read_network
+from providers.aws.placement_scores import read_signals
 from providers.aws.prices import OnDemandPrices, PriceList, read_spot
 from providers.config import AccountConfig, RegionConfig
+from providers.signals import SignalListing
 from providers.vocabulary import CapacityType, InstanceType, Offer, OfferKey, OfferListing
 
 TYPES_SECONDS = 24 * 3600.0
@@ -74,6 +76,14 @@ class Catalogue:
         """The EFA interfaces that a type can be given."""
         sold = self._named(region, [name]).get(name)
         return sold.adapters if sold is not None else ()
+
+    def signals(self, region: str) -> SignalListing:
+        """What EC2 says of spot capacity, for the types that are offered."""
+        types = self._sold(region)
+        offered = self._offerings.get(region, lambda: read_offerings(self._api, region, types))
+        here = {name for name, _ in offered}
+        known = {name: sold for name, sold in types.items() if name in here}
+        return read_signals(self._api, region, known, self._clock.now())
 
     def _named(self, region: str, names: Iterable[str]) -> dict[str, Sold]:
         wanted = frozenset(names)

@@ -143,6 +143,18 @@ THROTTLED = (
         K.THROTTLED,
         About.REGION,
     ),
+    # Advice only: nothing is launched by these, and asking again at once would not help.
+    Rule(("MaxConfigLimitExceededException", "MaxConfigLimitExceeded"), K.QUOTA, About.REGION, _hours(24)),
+    Rule(
+        (
+            "TargetCapacityLimitExceededException",
+            "TargetCapacityLimitExceeded",
+            "CapacityBlockDescribeLimitExceeded",
+        ),
+        K.QUOTA,
+        About.REGION,
+        _hours(1),
+    ),
     # Service Quotas: too many requests for more are open; one has to be decided first.
     Rule(("QuotaExceededException",), K.THROTTLED, About.REGION, _hours(1)),
 )

@@ -26,6 +26,7 @@ OPERATIONS: dict[str, frozenset[str]] = {
             "DescribePlacementGroups",
             "DescribeSpotPriceHistory",
             "DescribeSubnets",
+            "GetSpotPlacementScores",
             "RunInstances",
             "TerminateInstances",
         }

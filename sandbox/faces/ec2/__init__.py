@@ -19,7 +19,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sandbox.catalogue import catalogue
-from sandbox.faces.ec2 import estate, instances, inventory, prices, quotas, reservations, services, spot
+from sandbox.faces.ec2 import (
+    advice,
+    estate,
+    instances,
+    inventory,
+    prices,
+    quotas,
+    reservations,
+    services,
+    spot,
+)
 from sandbox.faces.ec2.context import Context, Operation
 from sandbox.faces.ec2.errors import AwsError, from_fault, respond
 from sandbox.faces.ec2.launch import Launches
@@ -62,6 +72,7 @@ def _operations() -> dict[tuple[str, str], Operation]:
         ("ec2", "CreatePlacementGroup"): groups.create,
         ("ec2", "DescribePlacementGroups"): groups.describe,
         ("ec2", "DeletePlacementGroup"): groups.delete,
+        ("ec2", "GetSpotPlacementScores"): advice.get_spot_placement_scores,
         ("ec2", "DescribeSubnets"): estate.describe_subnets,
         ("ec2", "DescribeSecurityGroups"): estate.describe_security_groups,
         ("ec2", "DescribeImages"): estate.describe_images,

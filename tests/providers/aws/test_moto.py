@@ -136,3 +136,9 @@ def test_an_instance_that_never_existed_is_absent(provider: AwsProvider) -> None
 def test_check_passes_all_but_the_price_list_and_quotas(provider: AwsProvider) -> None:
     wrong = [result.subject for result in provider.check() if not result.ok]
     assert wrong == ["prices", f"{REGION} quotas"]
+
+
+def test_built_in_types_are_as_aws_publishes_them(offers: tuple[Offer, ...], provider: AwsProvider) -> None:
+    published = {offer.type.name: offer.type for offer in offers if offer.type.accelerator is not None}
+    shipped = {offer.type.name: offer.type for offer in provider.built_in_offers(REGION).offers}
+    assert shipped == published
