@@ -27,7 +27,7 @@ from providers.azure.reservations import ReservedCapacity, must_be_named
 from providers.azure.signals import SpotSignals
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
-from providers.azure.vm import AVAILABILITY_SET, DISK_TYPE, SSH_KEY, TOKEN_TAG, USER_DATA_LIMIT, frozen
+from providers.azure.vm import AVAILABILITY_SET, DISK_TYPE, SSH_KEY, TOKEN_TAG, excess, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
@@ -129,8 +129,8 @@ class AzureProvider:
         settings = self._settings(region)
         if request.image and request.subnet and SSH_KEY in request.extra:
             return request
-        if len(request.user_data.encode()) > USER_DATA_LIMIT:
-            raise self._invalid(f"user data is over {USER_DATA_LIMIT} bytes, Azure's limit", request)
+        if problem := excess(request):
+            raise self._invalid(problem, request)
         if request.offer.capacity_type is CapacityType.RESERVED or request.offer.reservation is not None:
             must_be_named(request, self.account)
         wanted = request.image or settings.image or self._config.image

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The token has run out on the way; nothing was carried out.
+_EXPIRED = frozenset({"expiredauthenticationtoken", "invalidauthenticationtoken"})
+
 PAGES = 200  # a listing longer than this is a loop
 
 
@@ -103,14 +106,14 @@ class Arm:
         from azure.core import MatchConditions
         from azure.mgmt.compute.models import VirtualMachine
 
-        client, answers = self._client(), []
+        answers = []
 
         def seen(response: Any) -> None:
             answers.append(response.http_response)
 
         def send() -> tuple[dict[str, Any], str | None]:
             self._take("PUT", self.vm_path(name), attempt.region)
-            client.virtual_machines.begin_create_or_update(
+            self._client().virtual_machines.begin_create_or_update(
                 self.group_name,
                 name,
                 VirtualMachine(body),
@@ -126,7 +129,6 @@ class Arm:
 
     def delete_vm(self, name: str, region: str | None = None) -> bool:
         """Ask for a forced deletion, once; True if there was a virtual machine to delete."""
-        client = self._client()
         status: list[int] = []
 
         def seen(response: Any) -> None:
@@ -134,7 +136,7 @@ class Arm:
 
         self._take("DELETE", self.vm_path(name), region)
         self._guard(
-            lambda: client.virtual_machines.begin_delete(
+            lambda: self._client().virtual_machines.begin_delete(
                 self.group_name,
                 name,
                 force_deletion=True,
@@ -226,6 +228,17 @@ class Arm:
         return self._retries(lambda: self._guard(call, self._nothing()))
 
     def _guard(self, call: Callable[[], T], attempt: Attempt) -> T:
+        """The call's answer, with a new token if the first has run out meanwhile; errors as ProviderError."""
+        try:
+            return self._once(call, attempt)
+        except ProviderError as error:
+            if error.kind is not ErrorKind.AUTH or error.code.lower() not in _EXPIRED:
+                raise
+        with self._lock:
+            self._made = self._key = None  # others may be using them: they are let go, not closed
+        return self._once(call, attempt)
+
+    def _once(self, call: Callable[[], T], attempt: Attempt) -> T:
         from azure.core.exceptions import AzureError
 
         try:

@@ -112,7 +112,7 @@ RULES: tuple[Rule, ...] = (
         r"does not contain any VM",
     ),
     Rule(
-        "OperationNotAllowed",
+        "OperationNotAllowed BadRequest InvalidParameter",
         K.UNSUPPORTED,
         R.REGION_SIZE_SPOT,
         _h(24),
@@ -127,10 +127,12 @@ RULES: tuple[Rule, ...] = (
         R.REGION,
         _m(10),
     ),
+    # requests for more that only a person can decide on
+    Rule("QuotaNotAvailableForResource ContactSupport", K.UNSUPPORTED, R.REGION, _s(0)),
     # spot
     Rule("SpotPriceGreaterThanProvidedMaxPrice", K.PRICE_TOO_LOW, R.REGION_SIZE_SPOT, _m(30)),
     Rule(
-        "MaxPriceValueInvalid MaxPriceChangeNotAllowed MaxPriceChangeNotAllowedForAllocatedVMs "
+        "MaxPriceValueInvalid MaxPriceChangeNotAllowed* "
         "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines VMPriorityCannotBeApplied "
         "MaxPriceIsSupportedOnlyForAzureSpotVirtualMachines AzureSpotVMNotSupportedInAvailabilitySet "
         "AzureSpotIsNotSupportedForThisAPIVersion",
@@ -140,6 +142,7 @@ RULES: tuple[Rule, ...] = (
     Rule("AzureSpotIsNotSupportedForThisVMSize", K.UNSUPPORTED, R.REGION_SIZE_SPOT, _h(24)),
     Rule("AzureSpotFeatureNotEnabledForSubscription", K.ACCOUNT_BLOCKED, R.ACCOUNT_SPOT, _h(24)),
     # size × place, size × image
+    Rule("LocationNotAvailableForResourceType", K.UNSUPPORTED, R.REGION, _h(24)),
     Rule(
         "InvalidParameter",
         K.UNSUPPORTED,
@@ -266,7 +269,7 @@ RULES: tuple[Rule, ...] = (
     # our own request
     Rule(
         "InvalidParameter InvalidRequestContent InvalidRequestFormat LocationRequired ReservedResourceName "
-        "BadRequest",
+        "BadRequest TooManyTags InvalidTagNameCharacters InvalidResourceName",
         K.INVALID_REQUEST,
         R.OFFER,
     ),

@@ -23,6 +23,9 @@ PATH = "/api/retail/prices"
 VERSION = "2023-01-01-preview"
 SIZES_PER_QUESTION = 15  # keeps the address under 2,000 characters
 PAGES = 100
+# USD per hour. What lies outside is a mistake in the list, and unknown: the smallest machine costs a cent,
+# the largest a few hundred dollars.
+PLAUSIBLE = (0.001, 2_000.0)
 
 PriceKey = tuple[str, CapacityType]
 """Size in lower case, and how it is paid for."""
@@ -32,8 +35,8 @@ def classify(rows: Iterable[Mapping[str, Any]], now: datetime) -> dict[PriceKey,
     """USD per hour of Linux machines, whatever the order of rows.
 
     Left out: Windows and Cloud Services products, Low Priority (Azure Batch), reservations and dev/test,
-    prices that are zero or not yet in force. Of several that remain the primary meter's counts, then the
-    newest.
+    prices that are zero, absurd or not yet in force. Of several that remain the primary meter's counts, then
+    the newest.
     """
     best: dict[PriceKey, tuple[tuple[bool, datetime, float], float]] = {}
     for row in rows:
@@ -56,7 +59,7 @@ def _capacity_type(row: Mapping[str, Any]) -> CapacityType | None:
     if (
         row.get("type") != "Consumption"
         or row.get("unitOfMeasure") != "1 Hour"
-        or not float(row.get("retailPrice") or 0) > 0
+        or not _plausible(row.get("retailPrice"))
         or " Win" in product  # some rows end in `Srs Win`
         or "Cloud Services" in product
         or "CloudServices" in product
@@ -66,6 +69,11 @@ def _capacity_type(row: Mapping[str, Any]) -> CapacityType | None:
     if str(row.get("skuName") or "").endswith(" Spot"):
         return CapacityType.SPOT
     return CapacityType.ON_DEMAND
+
+
+def _plausible(price: Any) -> bool:
+    lowest, highest = PLAUSIBLE
+    return isinstance(price, int | float) and lowest <= price <= highest
 
 
 def _time(text: Any) -> datetime:

@@ -37,6 +37,9 @@ _DISK_NAME = re.compile(r"(?P<vm>corral-[0-9a-f]{20}-\d+)-os-[0-9a-f]{8}", re.IG
 
 ADMIN = "corral"
 USER_DATA_LIMIT = 65_535  # bytes before base64 (ARM, osProfile.customData)
+# Azure documentation, "Use tags to organize your Azure resources"; for virtual machines all tags together.
+TAGS_LIMIT, TAG_CHARACTERS_LIMIT = 50, 2_048
+_OWN_TAGS, _OWN_TAG_CHARACTERS = 5, 320
 
 
 def zone_number(zone: str, region: str) -> str | None:
@@ -56,6 +59,19 @@ def frozen(settings: RegionConfig) -> dict[str, str]:
         SECURITY_GROUP: next(iter(settings.security_groups), ""),
         INSTANCE_ROLE: settings.instance_role or "",
     }
+
+
+def excess(request: LaunchRequest) -> str | None:
+    """What of a request is too large for a virtual machine; None if all of it fits."""
+    size = len(request.user_data.encode())
+    if size > USER_DATA_LIMIT:
+        return f"user data is {size} bytes; Azure's limit is {USER_DATA_LIMIT}"
+    if len(request.tags) > TAGS_LIMIT - _OWN_TAGS:
+        return f"{len(request.tags)} tags; Azure takes {TAGS_LIMIT}, of which {_OWN_TAGS} are ours"
+    characters = sum(len(key) + len(text) for key, text in request.tags.items())
+    if characters > TAG_CHARACTERS_LIMIT - _OWN_TAG_CHARACTERS:
+        return f"tags of {characters} characters; Azure takes {TAG_CHARACTERS_LIMIT} with ours"
+    return None
 
 
 def body(request: LaunchRequest, node: int) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from azure.core.exceptions import ClientAuthenticationError
 
-from providers.azure.errors import Attempt, codes, family_key, from_body
+from providers.azure.errors import Attempt, codes, family_key, from_body, from_exception
 from providers.errors import ErrorKind
 from providers.vocabulary import CapacityType, Scope
 
@@ -414,3 +415,141 @@ def test_the_portal_link_names_the_quota_when_the_text_is_vague() -> None:
 def test_families_are_one_however_azure_spells_them() -> None:
     spellings = {"Standard NCASv3_T4 Family", "standardNCASv3_T4Family", "Standard_NCASv3-T4 family"}
     assert len({family_key(name) for name in spellings}) == 1
+
+
+# Every code that the documentation or a published refusal names for what is done here.
+KNOWN = [
+    "SkuNotAvailable",
+    "ZonalAllocationFailed",
+    "AllocationFailed",
+    "OverconstrainedZonalAllocationRequest",
+    "OverconstrainedAllocationRequest",
+    "OperationNotAllowed",
+    "QuotaExceeded",
+    "ResourceQuotaExceeded",
+    "PublicIPCountLimitReached",
+    "SubnetIsFull",
+    "InsufficientSubnetSize",
+    "DeploymentQuotaExceeded",
+    "TooManyRequests",
+    "SubscriptionRequestsThrottled",
+    "ResourceRequestsThrottled",
+    "SpotPriceGreaterThanProvidedMaxPrice",
+    "MaxPriceValueInvalid",
+    "MaxPriceChangeNotAllowed",
+    "MaxPriceChangeNotAllowedForAllocatedVMs",
+    "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines",
+    "MaxPriceIsSupportedOnlyForAzureSpotVirtualMachines",
+    "AzureSpotVMNotSupportedInAvailabilitySet",
+    "VMPriorityCannotBeApplied",
+    "AzureSpotIsNotSupportedForThisAPIVersion",
+    "AzureSpotIsNotSupportedForThisVMSize",
+    "AzureSpotFeatureNotEnabledForSubscription",
+    "InvalidParameter",
+    "BadRequest",
+    "PropertyChangeNotAllowed",
+    "InvalidResourceLocation",
+    "PreconditionFailed",
+    "Conflict",
+    "ConflictingUserInput",
+    "AnotherOperationInProgress",
+    "NicReservedForAnotherVm",
+    "NicInUse",
+    "InUseSubnetCannotBeDeleted",
+    "PublicIPAddressCannotBeDeleted",
+    "AttachDiskWhileBeingDetached",
+    "ResourceGroupBeingDeleted",
+    "OperationPreempted",
+    "ResourceNotFound",
+    "NotFound",
+    "VMNotFound",
+    "ResourceGroupNotFound",
+    "ParentResourceNotFound",
+    "InvalidResourceReference",
+    "LinkedInvalidPropertyId",
+    "ImageNotFound",
+    "PlatformImageNotFound",
+    "GalleryImageNotFound",
+    "ImageBlobNotFound",
+    "DiskImageNotReady",
+    "SubscriptionNotAuthorizedForImage",
+    "LinkedAuthorizationFailed",
+    "MarketplacePurchaseEligibilityFailed",
+    "ResourcePurchaseValidationFailed",
+    "ResourcePurchaseCanceled",
+    "VMMarketplaceInvalidInput",
+    "RequestDisallowedByPolicy",
+    "RequestDisallowedByAzure",
+    "RegionDoesNotAllowProvisioning",
+    "MissingRegistrationForLocation",
+    "MissingSubscriptionRegistration",
+    "SubscriptionNotRegistered",
+    "NoRegisteredProviderFound",
+    "InvalidSubscriptionRegistrationState",
+    "ReadOnlyDisabledSubscription",
+    "SubscriptionNotFound",
+    "DisallowedOperation",
+    "AuthorizationFailed",
+    "AuthenticationFailed",
+    "InvalidAuthenticationToken",
+    "ExpiredAuthenticationToken",
+    "InvalidAuthenticationTokenTenant",
+    "InvalidRequestContent",
+    "InvalidRequestFormat",
+    "LocationRequired",
+    "ReservedResourceName",
+    "OSProvisioningTimedOut",
+    "VMStartTimedOut",
+    "VMAgentStatusCommunicationError",
+    "OSProvisioningClientError",
+    "OSProvisioningInternalError",
+    "VMExtensionProvisioningError",
+    "InternalServerError",
+    "InternalOperationError",
+    "InternalExecutionError",
+    "NetworkingInternalOperationError",
+    "DiskProcessingError",
+    "ResourceUpdateBlockedOnPlatformUpdate",
+    "ServiceUnavailable",
+    "GatewayTimeout",
+    "OperationTimedOut",
+    "RetryableError",
+    "LocationNotAvailableForResourceType",
+    "QuotaNotAvailableForResource",
+    "ContactSupport",
+]
+
+
+@pytest.mark.parametrize("code", KNOWN)
+@pytest.mark.parametrize("kind", [SPOT, DEMAND])
+def test_no_known_code_is_left_to_its_status(code: str, kind: CapacityType) -> None:
+    assert from_body(418, error(code, "no idea"), attempt(kind)).kind is not K.UNKNOWN
+
+
+@pytest.mark.parametrize("code", ["OperationNotAllowed", "BadRequest"])
+def test_a_size_that_is_not_sold_as_spot_is_told_by_the_text(code: str) -> None:
+    body = error(code, "The VM size 'Standard_NC24ads_A100_v4' does not support Azure Spot.")
+    found = from_body(409, body, attempt())
+    assert (found.kind, found.scope) == (K.UNSUPPORTED, scope(instance_type=SIZE, capacity_type=SPOT))
+    assert from_body(409, body, attempt(DEMAND)).kind is K.INVALID_REQUEST
+
+
+def test_FAI_16_a_policy_closes_what_it_speaks_of_for_long_and_is_no_shortage() -> None:
+    policy = {"additionalInfo": [{"info": {"policyDefinitionDisplayName": "Allowed locations"}}]}
+    found = from_body(403, error("RequestDisallowedByPolicy", "Not allowed.", **policy), attempt())
+    assert (found.kind, found.scope) == (K.INVALID_REQUEST, scope())
+    assert found.avoid_for == timedelta(hours=24)
+    unregistered = from_body(409, error("MissingSubscriptionRegistration"), attempt())
+    assert (unregistered.kind, unregistered.scope) == (K.ACCOUNT_BLOCKED, scope(None))
+
+
+def test_LIF_22_a_group_that_is_being_deleted_is_neither_a_shortage_nor_a_quota() -> None:
+    found = from_body(409, error("ResourceGroupBeingDeleted", "It is being deleted."), attempt())
+    assert (found.kind, found.scope, found.avoid_for) == (K.CONFLICT, scope(None), timedelta(minutes=1))
+
+
+def test_AUT_01_a_credential_that_has_run_out_is_an_error_of_the_account() -> None:
+    text = "AADSTS700082: The refresh token has expired due to inactivity."
+    found = from_exception(ClientAuthenticationError(text), attempt(creating=True))
+    assert (found.kind, found.scope, found.ambiguous) == (K.AUTH, scope(None), False)
+    assert "AADSTS700082" in found.message

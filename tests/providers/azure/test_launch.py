@@ -10,13 +10,14 @@ from dataclasses import replace
 import pytest
 
 from providers.azure.adapter import AzureProvider
+from providers.azure.leftovers import everything, orphans
 from providers.azure.operations import address, handle
 from providers.azure.vm import frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, EndReason, InstanceState, LaunchRequest, Scope
 from sandbox.scenario import CapacityRule, Restore
-from tests.providers.azure.bench import IMAGE, AzureBench, account
+from tests.providers.azure.bench import IMAGE, SIZE, AzureBench, account
 from tests.providers.azure.bench import bench as opened
 
 CREATE = "VirtualMachines_CreateOrUpdate"
@@ -85,7 +86,7 @@ def test_a_region_without_public_addresses_makes_none() -> None:
         assert body["identity"] == {"type": "UserAssigned", "userAssignedIdentities": {"/identity": {}}}
 
 
-def test_a_timeout_after_the_effect_is_in_doubt_and_find_shows_the_machine(bench: AzureBench) -> None:
+def test_IDE_01_a_timeout_after_the_effect_is_in_doubt_and_find_shows_the_machine(bench: AzureBench) -> None:
     asked = bench.ask()
     bench.cloud.fault(CREATE, "drop_reply")
     error = refused(bench, asked)
@@ -96,7 +97,7 @@ def test_a_timeout_after_the_effect_is_in_doubt_and_find_shows_the_machine(bench
     assert [one.provider_id for one in found.instances] == list(asked.names())
 
 
-def test_a_resend_makes_no_second_machine_and_adopts_the_first(bench: AzureBench) -> None:
+def test_IDE_01_a_resend_makes_no_second_machine_and_adopts_the_first(bench: AzureBench) -> None:
     asked = bench.ask()
     bench.cloud.fault(CREATE, "drop_reply")
     refused(bench, asked)
@@ -150,7 +151,7 @@ def _unsent(bench: AzureBench) -> LaunchRequest:
     )
 
 
-def test_the_name_of_somebody_elses_machine_is_neither_adopted_nor_touched(bench: AzureBench) -> None:
+def test_IDE_09_the_name_of_somebody_elses_machine_is_neither_adopted_nor_touched(bench: AzureBench) -> None:
     asked = bench.ask()
     bench.provider.launch(asked)
     vm = bench.cloud.vm(asked.names()[0])
@@ -260,7 +261,9 @@ def test_a_gang_in_doubt_is_left_for_find_and_a_resend_completes_it(bench: Azure
     assert bench.cloud.world.ledger()["objects"]["instance"]["made"] == 3
 
 
-def test_an_async_shortage_arrives_through_describe_and_its_carcass_is_removed(bench: AzureBench) -> None:
+def test_PRO_06_an_async_shortage_arrives_through_describe_and_its_carcass_is_removed(
+    bench: AzureBench,
+) -> None:
     key = bench.offer(DEMAND)
     bench.exhaust(key)
     asked = bench.ask(key)
@@ -284,7 +287,7 @@ def test_an_async_shortage_arrives_through_describe_and_its_carcass_is_removed(b
     assert bench.provider.list_instances("eastus", "d1").instances == ()
 
 
-def test_a_shortage_without_a_zone_says_nothing_of_the_zones(bench: AzureBench) -> None:
+def test_FAI_08_a_shortage_without_a_zone_says_nothing_of_the_zones(bench: AzureBench) -> None:
     key = bench.offer(DEMAND, "eastus")
     bench.exhaust(key)
     asked = bench.ask(key)
@@ -322,7 +325,7 @@ def test_a_throttle_in_the_clothes_of_a_refusal_carries_its_wait(bench: AzureBen
     assert not error.ambiguous
 
 
-def test_a_full_subnet_is_passed_over_where_there_is_another() -> None:
+def test_FAI_14_a_full_subnet_is_passed_over_where_there_is_another() -> None:
     one, two = "/subscriptions/x/subnets/one", "/subscriptions/x/subnets/two"
     with opened(regions={"eastus": {"subnets": [one, two]}}) as bench:
         asked = bench.ask()
@@ -359,11 +362,104 @@ def test_a_request_that_was_not_prepared_is_not_sent(bench: AzureBench) -> None:
     assert CREATE not in bench.cloud.calls()
 
 
-def test_user_data_over_the_limit_is_refused_before_anything_is_asked(bench: AzureBench) -> None:
-    raw = LaunchRequest("a" * 32, bench.offer(), 1, "é" * 32_768, {}, 30)
-    with pytest.raises(ProviderError, match="65535 bytes"):
-        bench.provider.prepare(raw)
+@pytest.mark.parametrize("over", [1, 300_000])
+def test_PRO_09_user_data_over_the_limit_is_refused_with_limit_and_size_before_anything_is_asked(
+    bench: AzureBench, over: int
+) -> None:
+    at_most = "é" * 32_767 + "x"
+    assert bench.provider.prepare(replace(raw(bench), user_data=at_most)).user_data == at_most
+    before = bench.cloud.calls()
+    with pytest.raises(ProviderError, match=rf"{65_535 + over} bytes.*65535") as caught:
+        bench.provider.prepare(replace(raw(bench), user_data=at_most + "x" * over))
+    assert caught.value.kind is ErrorKind.INVALID_REQUEST
+    assert bench.cloud.calls() == before
+
+
+@pytest.mark.parametrize(
+    "tags", [{f"k{number}": "v" for number in range(46)}, {f"k{number}": "v" * 60 for number in range(30)}]
+)
+def test_more_tags_than_a_machine_may_have_are_refused_before_anything_is_asked(
+    bench: AzureBench, tags: dict[str, str]
+) -> None:
+    with pytest.raises(ProviderError, match="tags") as caught:
+        bench.provider.prepare(replace(raw(bench), tags=tags))
+    assert caught.value.kind is ErrorKind.INVALID_REQUEST
     assert bench.cloud.calls() == {}
+
+
+def raw(bench: AzureBench) -> LaunchRequest:
+    return LaunchRequest("d" * 32, bench.offer(), 1, "", {}, 20)
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes"), [(SIZE, 1), ("Standard_ND96isr_H100_v5", 1), ("Standard_ND96isr_H100_v5", 4)]
+)
+def test_PRI_10_the_limit_on_the_price_is_per_machine_whatever_it_holds(
+    bench: AzureBench, size: str, nodes: int
+) -> None:
+    asked = replace(bench.ask(bench.offer(size=size), nodes=nodes), max_price=99.5)
+    bench.provider.launch(asked)
+    for name in asked.names():
+        facts = bench.cloud.vm(name).extra["body"]["properties"]
+        assert facts["billingProfile"] == {"maxPrice": 99.5}
+
+
+def test_PRO_03_a_machine_and_all_of_it_can_be_found_without_a_second_call(bench: AzureBench) -> None:
+    asked = bench.ask()
+    before = bench.cloud.calls()
+    bench.provider.launch(asked)
+    calls = {name: count - before.get(name, 0) for name, count in bench.cloud.calls().items()}
+    assert {name.partition("/")[0] for name, count in calls.items() if count} == {CREATE}
+    assert calls[CREATE] == 1
+    rows = everything(bench.provider._arm)
+    assert {str(row["type"]).rpartition("/")[2] for row in rows} == {
+        "virtualMachines",
+        "networkInterfaces",
+        "publicIPAddresses",
+        "disks",
+    }
+    (vm,) = orphans(rows, "eastus", "d1", [])
+    assert (vm.vm, len(vm.ids)) == (asked.names()[0], 3)
+
+
+def test_FAI_05_a_zonal_shortage_is_asked_for_once_and_closes_that_zone_alone(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND)
+    bench.exhaust(key)
+    asked = bench.ask(key)
+    refs = bench.refs(asked, bench.provider.launch(asked))
+    bench.advance(30)
+    error = bench.provider.describe(refs)[0].error
+    assert isinstance(error, ProviderError)
+    assert (error.kind, error.retry_after) == (ErrorKind.CAPACITY, None)
+    assert bench.cloud.calls()[CREATE] == 1
+    shut = {offer.key.zone for offer in bench.provider.offers("eastus").offers if error.scope.covers(offer)}
+    assert shut == {"eastus-1"}
+
+
+def test_PLA_06_a_zone_means_another_place_in_another_subscription(bench: AzureBench) -> None:
+    key = bench.offer(DEMAND)
+    bench.exhaust(key)
+    asked = bench.ask(key)
+    refs = bench.refs(asked, bench.provider.launch(asked))
+    bench.advance(30)
+    error = bench.provider.describe(refs)[0].error
+    assert isinstance(error, ProviderError)
+    mine = next(offer for offer in bench.provider.offers("eastus").offers if offer.key == key)
+    assert error.scope.covers(mine)
+    assert not error.scope.covers(replace(mine, key=replace(key, account="another")))
+
+
+def test_AUT_03_a_create_whose_token_ran_out_is_sent_with_a_new_one_and_makes_one_machine(
+    bench: AzureBench,
+) -> None:
+    asked = bench.ask()
+    bench.cloud.fault(CREATE, "error", code="ExpiredAuthenticationToken", http_status=401)
+    bench.provider.launch(asked)
+    assert bench.live()["instance"] == 1
+    bench.cloud.fault("VirtualMachines_Delete", "error", code="ExpiredAuthenticationToken", http_status=401)
+    bench.provider.terminate(bench.refs(asked))
+    bench.advance(60)
+    assert bench.live()["instance"] == 0
 
 
 def test_an_unreachable_cloud_is_not_in_doubt_since_nothing_was_sent(bench: AzureBench) -> None:

@@ -70,7 +70,7 @@ def closed(kind: str, *zones: str, locations: tuple[str, ...] = ("eastus",)) -> 
         ([closed("Zone", "1", locations=("westus",))], ("eastus-1", "eastus-2", "eastus-3", "eastus")),
     ],
 )
-def test_every_restriction_counts_and_closed_zones_leave_the_region_open(
+def test_FAI_08_every_restriction_counts_and_closed_zones_leave_the_region_open(
     restrictions: list[dict[str, Any]], placements: tuple[str, ...]
 ) -> None:
     found = sizes([sku(restrictions=restrictions)], "eastus")
@@ -140,7 +140,7 @@ def test_allowed_types_are_all_that_is_offered() -> None:
 # Prices.
 
 
-def row(price: float, **more: Any) -> dict[str, Any]:
+def row(price: Any, **more: Any) -> dict[str, Any]:
     return {
         "armSkuName": SIZE,
         "retailPrice": price,
@@ -164,6 +164,10 @@ DECOYS = [
     row(1.1, type="DevTestConsumption"),
     row(9.4, unitOfMeasure="1/Month"),
     row(0.0),
+    row(0.00001),
+    row(36_730.0),
+    row(None),
+    row("3.7"),
     row(9.5, effectiveStartDate="2027-01-01T00:00:00Z"),
     row(9.6, isPrimaryMeterRegion=False, effectiveStartDate="2025-06-01T00:00:00Z"),
     row(3.4, effectiveStartDate="2022-01-01T00:00:00Z"),
@@ -172,7 +176,7 @@ DECOYS = [
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_of_all_rows_the_linux_ones_in_force_count_in_any_order(seed: int) -> None:
+def test_PRI_07_of_all_rows_the_linux_ones_in_force_count_in_any_order(seed: int) -> None:
     rows = [row(3.673), row(1.469, skuName="NC24ads A100 v4 Spot"), *DECOYS]
     random.Random(seed).shuffle(rows)
     assert classify(rows, NOW) == {(SIZE.lower(), DEMAND): 3.673, (SIZE.lower(), SPOT): 1.469}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -53,7 +54,9 @@ def test_an_eviction_in_progress_already_has_its_reason(bench: AzureBench) -> No
     assert (seen.state, seen.end_reason) == (InstanceState.STOPPING, EndReason.PREEMPTED)
 
 
-def test_an_eviction_that_only_stops_the_machine_is_an_eviction_all_the_same(bench: AzureBench) -> None:
+def test_PRE_10_an_eviction_that_only_stops_the_machine_is_an_eviction_all_the_same(
+    bench: AzureBench,
+) -> None:
     ref = running(bench)
     bench.cloud.vm(ref.provider_id).eviction = "stop"
     bench.preempt(ref.provider_id)
@@ -80,7 +83,7 @@ def test_a_machine_that_we_ended_is_not_asked_after(bench: AzureBench) -> None:
     assert "Resources" not in bench.cloud.calls()
 
 
-def test_an_eviction_during_the_create_is_a_stock_out_of_that_offer(bench: AzureBench) -> None:
+def test_PRO_13_an_eviction_during_the_create_is_a_stock_out_of_that_offer(bench: AzureBench) -> None:
     asked = bench.ask()
     ref = bench.refs(asked, bench.provider.launch(asked))[0]
     bench.cloud.world.preempt(bench.cloud.vm(ref.provider_id), notice=False)
@@ -108,7 +111,7 @@ def test_a_guest_that_shut_down_is_stopped_and_billed_on(bench: AzureBench) -> N
     assert set(bench.live().values()) == {0}
 
 
-def test_a_failed_update_of_a_running_machine_is_no_failure_of_it(bench: AzureBench) -> None:
+def test_PRO_07_a_failed_update_of_a_running_machine_is_no_failure_of_it(bench: AzureBench) -> None:
     ref = running(bench)
     value = "Failed/NetworkingInternalOperationError"
     bench.cloud.fault("VirtualMachines_Get", "state", value=value)
@@ -117,17 +120,19 @@ def test_a_failed_update_of_a_running_machine_is_no_failure_of_it(bench: AzureBe
     assert "NetworkingInternalOperationError" in seen.detail
 
 
-def test_a_slow_boot_is_left_to_its_deadline(bench: AzureBench) -> None:
+def test_PRO_06_a_slow_boot_is_left_to_its_deadline(bench: AzureBench) -> None:
     ref = running(bench)
     bench.cloud.fault("VirtualMachines_Get", "state", value="Failed/OSProvisioningTimedOut")
     seen = bench.provider.describe([ref])[0]
     assert (seen.state, seen.error) == (InstanceState.RUNNING, None)
 
 
-def test_an_operation_that_never_ends_stays_pending(bench: AzureBench) -> None:
+def test_PRO_08_an_operation_that_never_ends_stays_pending_and_holds_no_thread(bench: AzureBench) -> None:
     bench.cloud.fault("VirtualMachines_CreateOrUpdate", "stuck")
     asked = bench.ask()
+    threads = threading.active_count()
     refs = bench.refs(asked, bench.provider.launch(asked))
+    assert threading.active_count() == threads
     bench.advance(24 * 3600)
     assert bench.provider.describe(refs)[0].state is InstanceState.PENDING
 
@@ -299,3 +304,67 @@ def test_another_process_sees_the_same(bench: AzureBench) -> None:
     other = AzureProvider(account(bench.cloud.url), bench.cloud.clock)
     assert other.describe([ref]) == bench.provider.describe([ref])
     other.close()
+
+
+def test_PRO_13_a_machine_that_reads_do_not_show_yet_is_not_taken_for_evicted(bench: AzureBench) -> None:
+    bench.set_lag(5)
+    asked = bench.ask()
+    refs = bench.refs(asked, bench.provider.launch(asked))
+    early = bench.provider.describe(refs)[0]
+    assert (early.state, early.end_reason, early.error) == (InstanceState.ABSENT, None, None)
+    bench.advance(60)
+    assert bench.provider.describe(refs)[0].state is InstanceState.RUNNING
+
+
+def test_LIF_02_an_accepted_delete_is_no_proof_and_is_sent_again_without_harm(bench: AzureBench) -> None:
+    ref = running(bench)
+    bench.provider.terminate([ref])
+    assert bench.provider.describe([ref])[0].state is InstanceState.STOPPING
+    bench.provider.terminate([ref])
+    bench.advance(60)
+    assert bench.provider.describe([ref])[0].state is InstanceState.TERMINATED
+
+
+def test_LIF_21_whatever_is_not_gone_is_listed_and_ended(bench: AzureBench) -> None:
+    up, off, evicted, going = (running(bench, name) for name in "abcd")
+    bench.cloud.guests.off.append(bench.cloud.vm(off.provider_id))
+    bench.cloud.vm(evicted.provider_id).eviction = "stop"
+    bench.preempt(evicted.provider_id)
+    bench.advance(60)
+    bench.delete_behind_our_back(going.provider_id)
+    doomed = bench.ask(bench.offer(DEMAND, "eastus-2"), name="e")
+    bench.exhaust(doomed.offer)
+    bench.provider.launch(doomed)
+    bench.advance(3)
+    listed = bench.provider.list_instances("eastus", DEPLOYMENT).instances
+    states = {one.provider_id: one.state for one in listed}
+    assert states == {
+        up.provider_id: InstanceState.RUNNING,
+        off.provider_id: InstanceState.STOPPED,
+        evicted.provider_id: InstanceState.STOPPED,
+        going.provider_id: InstanceState.STOPPING,
+        doomed.names()[0]: InstanceState.STOPPED,
+    }
+    bench.provider.terminate([up, off, evicted, going, *bench.refs(doomed)])
+    bench.advance(60)
+    assert bench.provider.list_instances("eastus", DEPLOYMENT).instances == ()
+    assert set(bench.live().values()) == {0}
+
+
+@pytest.mark.parametrize("call", ["Operations_Get", "VirtualMachines_Get", "VirtualMachines_List"])
+def test_AUT_03_a_poll_or_page_whose_token_ran_out_is_asked_again_with_a_new_one(
+    bench: AzureBench, call: str
+) -> None:
+    ref = running(bench)
+    bench.cloud.fault(call, "error", code="ExpiredAuthenticationToken", http_status=401)
+    assert bench.provider.describe([ref])[0].state is InstanceState.RUNNING
+    assert len(bench.provider.list_instances("eastus", DEPLOYMENT).instances) == 1
+
+
+def test_AUT_03_a_token_that_stays_bad_is_an_error_of_the_account(bench: AzureBench) -> None:
+    denied = {"code": "ExpiredAuthenticationToken", "http_status": 401, "times": None}
+    bench.cloud.fault("*", "error", **denied)
+    with pytest.raises(ProviderError) as caught:
+        bench.provider.list_instances("eastus", DEPLOYMENT)
+    assert caught.value.kind is ErrorKind.AUTH
+    assert bench.cloud.calls()["VirtualMachines_List"] == 2
