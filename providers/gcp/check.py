@@ -8,15 +8,17 @@ from typing import Any
 
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.gcp import fabric, permissions
 from providers.gcp.calls import Calls
+from providers.gcp.check_network import Networks
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where, of_exception
 from providers.gcp.instances import Instances
 from providers.gcp.observation import tail
+from providers.gcp.permissions import Permissions
 from providers.gcp.preparation import Preparation
 from providers.gcp.price_feed import PriceFeed
 from providers.gcp.quotas import Quotas
-from providers.gcp.urls import subnet_url
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CheckResult
 
@@ -30,6 +32,14 @@ _REMEDIES: dict[ErrorKind, str] = {
     ErrorKind.THROTTLED: "try again in a minute",
     ErrorKind.TRANSIENT: "check the network, proxy and CA settings, then try again",
 }
+
+
+_NETWORK = (
+    "check `subnets` of the region: an existing subnetwork with free addresses, and either "
+    "`public_address: true` or a Cloud NAT for its network"
+)
+_OUR_FINDING = (ErrorKind.CAPACITY, ErrorKind.INVALID_REQUEST, ErrorKind.NOT_FOUND)
+_SHUT_DOWN = "stay with their disk, which is billed; the service deletes them as soon as it sees them"
 
 
 class Check:
@@ -52,6 +62,8 @@ class Check:
         self._feed = feed
         self._quotas = quotas
         self._config = config
+        self._networks = Networks(clients, calls, config)
+        self._permissions = Permissions(clients, calls, config)
 
     def run(self) -> list[CheckResult]:
         """One line for each thing looked at. Where the project cannot be read the rest is not tried."""
@@ -67,19 +79,27 @@ class Check:
             if not result.ok:
                 continue
             yield self._line(f"image in {region}", partial(self._image, region, settings))
-            for subnet in settings.subnets:
-                yield self._line(f"subnetwork {subnet} in {region}", partial(self._subnet, region, subnet))
+            for subnet in (*self._networks.names(region), *_further(settings)):
+                look = partial(self._networks.subnet, region, subnet)
+                yield self._line(f"subnetwork {subnet} in {region}", look, _NETWORK)
+            yield self._line(f"way out of {region}", partial(self._networks.way_out, region), _NETWORK)
+            if settings.fabric_subnets:
+                yield self._line(f"fast interconnect in {region}", partial(_fabric, settings))
             yield self._line(f"instances in {region}", partial(self._listing, region))
             yield self._line(f"quotas in {region}", partial(self._limits, region))
+        yield self._line("permissions", self._needed)
+        yield self._line("further permissions", self._useful)
         yield self._line("price catalogue", self._prices)
+        yield CheckResult("instances that shut themselves down", True, _SHUT_DOWN)
 
-    def _line(self, subject: str, look: Callable[[], str]) -> CheckResult:
+    def _line(self, subject: str, look: Callable[[], str], remedy: str = "") -> CheckResult:
         try:
             return CheckResult(subject, True, look())
         except Exception as error:
             where = Where(self._config.name)
             known = of_exception(error, where, self._calls.clock.now())
-            remedy = _REMEDIES.get(known.kind, "see the message of the cloud")
+            remedy = remedy if known.kind in _OUR_FINDING else ""
+            remedy = remedy or _REMEDIES.get(known.kind, "see the message of the cloud")
             return CheckResult(subject, False, str(known), remedy)
 
     def _project(self) -> str:
@@ -107,15 +127,6 @@ class Check:
     def _image(self, region: str, settings: RegionConfig) -> str:
         return str(self._preparation.image(self._preparation.image_of(settings), region).name)
 
-    def _subnet(self, region: str, name: str) -> str:
-        from google.cloud.compute_v1.types import GetSubnetworkRequest
-
-        parts = subnet_url(str(self._config.project), region, name).split("/")
-        request = GetSubnetworkRequest(project=parts[1], region=parts[3], subnetwork=parts[5])
-        where = Where(self._config.name, region, subnet=name)
-        found: Any = self._calls.read(self._clients.subnetworks.get, request, where)
-        return f"{found.ip_cidr_range} in {tail(found.network)}"
-
     def _listing(self, region: str) -> str:
         listing = self._instances.list_all(region, "corral-check")
         if not listing.complete:
@@ -129,11 +140,42 @@ class Check:
         unread = [name for name in listing.incomplete if name not in keys]
         return f"{text}; could not be read: {', '.join(unread)}" if unread else text
 
+    def _needed(self) -> str:
+        wanted = permissions.needed(self._config)
+        try:
+            missing = self._permissions.missing(wanted)
+        except ProviderError as error:
+            return f"not tested: {error}"
+        if missing:
+            raise ProviderError(ErrorKind.AUTH, f"missing in the project: {', '.join(missing)}")
+        return f"all {len(wanted)} that launches need"
+
+    def _useful(self) -> str:
+        try:
+            missing = self._permissions.missing(permissions.OPTIONAL)
+        except ProviderError as error:
+            return f"not tested: {error}"
+        lacking = [f"{permissions.OPTIONAL[name]} ({name})" for name in missing]
+        return f"not to be had without: {', '.join(lacking)}" if lacking else "all are there"
+
     def _prices(self) -> str:
         reading = self._feed.read()
         if reading.failure is not None:
             raise reading.failure
         return "can be read"
+
+
+def _further(settings: RegionConfig) -> tuple[str, ...]:
+    """The subnetworks of a fast interconnect that are not looked at anyway."""
+    named = dict.fromkeys(name for names in settings.fabric_subnets.values() for name in names)
+    return tuple(name for name in named if name not in settings.subnets)
+
+
+def _fabric(settings: RegionConfig) -> str:
+    fault = fabric.fault_in(settings)
+    if fault:
+        raise ProviderError(ErrorKind.INVALID_REQUEST, f"fabric_subnets: {fault}")
+    return f"for {', '.join(settings.fabric_subnets)}"
 
 
 def quotas_above_zero(quotas: Sequence[Quota]) -> str:

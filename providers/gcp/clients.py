@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.compute_v1.services.regions import RegionsClient
     from google.cloud.compute_v1.services.reservations import ReservationsClient
     from google.cloud.compute_v1.services.resource_policies import ResourcePoliciesClient
+    from google.cloud.compute_v1.services.routers import RoutersClient
     from google.cloud.compute_v1.services.subnetworks import SubnetworksClient
     from google.cloud.compute_v1.services.zone_operations import ZoneOperationsClient
 
@@ -132,6 +133,13 @@ class Clients:
         from google.cloud.compute_v1.services.disks import DisksClient
 
         return self._client(DisksClient)
+
+    @property
+    def routers(self) -> RoutersClient:
+        load_slim()
+        from google.cloud.compute_v1.services.routers import RoutersClient
+
+        return self._client(RoutersClient)
 
     @property
     def reservations(self) -> ReservationsClient:

@@ -12,9 +12,10 @@ from providers.errors import ErrorKind, ProviderError
 from providers.gcp import preferences
 from providers.gcp.calls import Calls
 from providers.gcp.preferences import Target
-from providers.gcp.quota_api import SERVICE, Json, QuotaApi
+from providers.gcp.quota_api import SERVICE, QuotaApi
 from providers.gcp.quota_feed import QuotaFeed
 from providers.gcp.quota_index import GLOBAL, Info
+from providers.gcp.rest import Json
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.vocabulary import Scope
 

@@ -120,7 +120,7 @@ def _string(schema: Mapping[str, Any], value: Any, where: str) -> Iterator[str]:
 
 def method_of(verb: str, path: str) -> tuple[Document, dict[str, Any]] | None:
     """The document and its method that a request is for."""
-    for name in ("compute", "cloudbilling", "cloudquotas"):
+    for name in ("compute", "cloudbilling", "cloudquotas", "cloudresourcemanager"):
         document = load(name)
         prefix = "/" + document["servicePath"]
         for pattern, method in _patterns(name):

@@ -34,6 +34,8 @@ class Inventory:
             "images.getFromFamily": self._family,
             "subnetworks.get": self._subnetwork,
             "subnetworks.listUsable": self._usable,
+            "routers.list": self._routers,
+            "cloudresourcemanager.projects.testIamPermissions": _granted,
             "subnetworks.aggregatedList": self._all_subnetworks,
             "cloudbilling.services.skus.list": self._skus,
             cloudquotas.METHOD: self._quota_infos,
@@ -107,7 +109,7 @@ class Inventory:
         region, name = self._known_region(call), call.path["subnetwork"]
         for found in self._subnetworks(call)[f"regions/{region}"]:
             if found["name"] == name:
-                return found
+                return self._with_utilization(call, found) if "views" in call.query else found
         raise not_found(call, "regions", region, "subnetworks", name)
 
     def _usable(self, call: Call) -> Body:
@@ -121,6 +123,23 @@ class Inventory:
     def _all_subnetworks(self, call: Call) -> Body:
         return lists.aggregated(call, "subnetwork", "subnetworks", self._subnetworks(call))
 
+    def _with_utilization(self, call: Call, found: Body) -> Body:
+        """A fault's `state` is the number of free addresses."""
+        region, name = call.path["region"], found["name"]
+        used = len(
+            self._world.vms("gcp", lambda vm: vm.live and (vm.region, vm.extra["subnet"]) == (region, name))
+        )
+        fault = call.faulty("state")
+        free = fault.value if fault else str(max(0, resources.ADDRESSES - used))
+        counts = {"totalAllocatedIp": str(used), "totalFreeIp": free}
+        return {**found, "utilizationDetails": {"ipv4Utilizations": [counts]}}
+
+    def _routers(self, call: Call) -> Body:
+        """Each network that reaches the outside has a NAT; a fault's `state` names the only one that does."""
+        region, fault = self._known_region(call), call.faulty("state")
+        networks = [fault.value] if fault else ["default", "training"]
+        return lists.listed(call, "router", [resources.router(call.project, region, n) for n in networks])
+
     def _skus(self, call: Call) -> Body:
         if call.path["service"] != billing.SERVICE:
             raise ApiError(404, "notFound", f"Service {call.path['service']} not found")
@@ -130,6 +149,13 @@ class Inventory:
         if call.path["service"] != cloudquotas.SERVICE:
             raise ApiError(404, "notFound", f"Service {call.path['service']} not found")
         return cloudquotas.page(self._world, self._table, call.query)
+
+
+def _granted(call: Call) -> Body:
+    """All that is asked for; a fault's `state` lists what is denied, by commas."""
+    fault = call.faulty("state")
+    denied = fault.value.split(",") if fault else []
+    return {"permissions": [name for name in call.body.get("permissions", ()) if name not in denied]}
 
 
 def known_zone(call: Call, table: Catalogue) -> str:

@@ -71,6 +71,12 @@ METHODS: tuple[Method, ...] = (
     Method("subnetworks.listUsable", "GET", "aggregated/subnetworks/listUsable", _LIST | {"serviceProject"}),
     Method("subnetworks.aggregatedList", "GET", "aggregated/subnetworks", _AGGREGATED | {"views"}),
     Method("subnetworks.get", "GET", f"{_REGION}/subnetworks/{{subnetwork}}", frozenset({"views"})),
+    Method("routers.list", "GET", f"{_REGION}/routers", _LIST),
+    Method(
+        "cloudresourcemanager.projects.testIamPermissions",
+        "POST",
+        "/v1/projects/{project}:testIamPermissions",
+    ),
     Method(
         "cloudbilling.services.skus.list",
         "GET",

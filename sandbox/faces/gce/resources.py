@@ -28,6 +28,8 @@ IMAGES = {
         "ubuntu-accelerator-2204-amd64-with-nvidia-580": "ubuntu-accelerator-2204-amd64-nvidia-580-v20260901"
     },
 }
+#: Addresses of a subnetwork: a /21 without the four that Google keeps.
+ADDRESSES = 2044
 _IMAGE_GB = 20
 _NO_METRIC = ("H100_MEGA_GPUS", "H200_GPUS", "B200_GPUS")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -206,3 +208,25 @@ def usable(shown: dict[str, Any]) -> dict[str, Any]:
     """A subnetwork as `listUsable` shows it."""
     fields = ("ipCidrRange", "network", "purpose", "stackType")
     return {"subnetwork": shown["selfLink"], **{name: shown[name] for name in fields}}
+
+
+def router(project_name: str, region_name: str, network: str) -> dict[str, Any]:
+    """A router with a NAT for all subnetworks of a network."""
+    place = f"{LINKS}projects/{project_name}/regions/{region_name}"
+    return {
+        "kind": "compute#router",
+        "id": number(f"router/{region_name}/{network}"),
+        "creationTimestamp": _EPOCH,
+        "name": f"{network}-router",
+        "network": f"{LINKS}projects/{project_name}/global/networks/{network}",
+        "region": place,
+        "nats": [
+            {
+                "name": "nat",
+                "type": "PUBLIC",
+                "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
+                "natIpAllocateOption": "AUTO_ONLY",
+            }
+        ],
+        "selfLink": f"{place}/routers/{network}-router",
+    }

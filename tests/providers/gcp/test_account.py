@@ -314,12 +314,18 @@ def test_check_looks_at_everything_that_a_launch_needs(bench: GceBench) -> None:
         f"region {REGION}",
         f"image in {REGION}",
         f"subnetwork training in {REGION}",
+        f"way out of {REGION}",
         f"instances in {REGION}",
         f"quotas in {REGION}",
         "region us-east4",
         "image in us-east4",
+        "subnetwork default in us-east4",
+        "way out of us-east4",
         "instances in us-east4",
         "quotas in us-east4",
+        "permissions",
+        "further permissions",
+        "instances that shut themselves down",
         "price catalogue",
     }
     assert all(result.ok for result in results.values())
@@ -346,6 +352,61 @@ def test_check_names_what_is_wrong_and_how_to_mend_it(
     assert not result.ok
     assert text in result.detail
     assert result.remedy
+
+
+IAM = "cloudresourcemanager.projects.testIamPermissions"
+
+
+def test_check_names_the_permissions_that_launches_lack(bench: GceBench) -> None:
+    denied = "compute.instances.create,compute.subnetworks.useExternalIp"
+    bench.gce.fault(IAM, "state", value=denied, times=None)
+    line = checked(bench)["permissions"]
+    assert not line.ok
+    assert line.detail.endswith("compute.instances.create, compute.subnetworks.useExternalIp")
+    behind_nat = checked(bench, regions={REGION: {"public_address": False}})["permissions"]
+    assert behind_nat.detail.endswith("missing in the project: compute.instances.create")
+
+
+def test_check_says_what_is_not_to_be_had_without_further_permissions(bench: GceBench) -> None:
+    bench.gce.fault(IAM, "state", value="cloudquotas.quotas.update", times=None)
+    results = checked(bench)
+    assert results["permissions"].ok
+    line = results["further permissions"]
+    assert line.ok
+    assert "asking for more quota (cloudquotas.quotas.update)" in line.detail
+
+
+def test_permissions_that_cannot_be_tested_are_no_fault(bench: GceBench) -> None:
+    bench.gce.fault(IAM, "error", code="SERVICE_DISABLED", http_status=403, times=None)
+    assert checked(bench)["permissions"].ok
+    assert "not tested" in checked(bench)["permissions"].detail
+
+
+def test_check_finds_a_subnetwork_without_free_addresses(bench: GceBench) -> None:
+    assert "2044 addresses free" in checked(bench)[f"subnetwork default in {REGION}"].detail
+    bench.gce.fault("subnetworks.get", "state", value="0", times=None)
+    line = checked(bench)[f"subnetwork default in {REGION}"]
+    assert (line.ok, "no free address" in line.detail, "subnets" in line.remedy) == (False, True, True)
+
+
+def test_check_finds_that_instances_without_addresses_have_no_way_out(bench: GceBench) -> None:
+    inside = {"public_address": False, "subnets": ["training"]}
+    assert checked(bench, regions={REGION: inside})[f"way out of {REGION}"].detail == "by Cloud NAT"
+    bench.gce.fault("routers.list", "state", value="default", times=None)
+    line = checked(bench, regions={REGION: inside})[f"way out of {REGION}"]
+    assert not line.ok
+    assert f"no Cloud NAT in {REGION} serves training (training)" in line.detail
+    assert "Cloud NAT for its network" in line.remedy
+
+
+def test_check_looks_at_the_networks_of_a_fast_interconnect(bench: GceBench) -> None:
+    names = [f"gpu-{number}" for number in range(8)]
+    sound = checked(bench, regions={REGION: {"fabric_subnets": {"a3-megagpu-8g": names}}})
+    assert sound[f"fast interconnect in {REGION}"].ok
+    assert sound[f"subnetwork gpu-7 in {REGION}"].ok
+    wrong = checked(bench, regions={REGION: {"fabric_subnets": {"a3-megagpu-8g": ["gpu-0", "none"]}}})
+    assert "2 subnetworks are given" in wrong[f"fast interconnect in {REGION}"].detail
+    assert not wrong[f"subnetwork none in {REGION}"].ok
 
 
 def test_check_stops_where_the_project_cannot_be_read(bench: GceBench) -> None:
