@@ -38,8 +38,8 @@ def permitted(job: Job, offer: Offer) -> tuple[Reason, str] | None:
     capacity_type = offer.key.capacity_type
     if capacity_type is CapacityType.SPOT and job.spot is SpotUse.NEVER:
         return Reason.SPOT_NOT_ALLOWED, "spot: never"
-    if capacity_type is not CapacityType.SPOT and job.spot is SpotUse.ONLY:
-        return Reason.SPOT_ONLY, "spot: only"
+    if capacity_type is not CapacityType.SPOT and job.spot in (SpotUse.ONLY, SpotUse.FORCE):
+        return Reason.SPOT_ONLY, f"spot: {job.spot}"
     return None
 
 

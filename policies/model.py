@@ -22,11 +22,14 @@ class RunClass(StrEnum):
 
 
 class SpotUse(StrEnum):
-    """Whether a job may run on spot capacity, must, or must not."""
+    """Whether a job may run on spot capacity, must, or must not. `force` is `only` for a job that a
+    preemption would set back to its beginning.
+    """
 
     AUTO = "auto"
     ONLY = "only"
     NEVER = "never"
+    FORCE = "force"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,9 @@ class Job:
     For jobs with a deadline: `work_left` is computing time, `restart` what each launch takes before it makes
     progress, `step` when the policy is asked again at the latest. `egress` is USD for moving the checkpoint
     from where it lies to a place, 0 where none is given. `money_left` is USD, None without a cap.
+
+    `resumes`: a checkpoint carries its work over to another instance. `ran`: how long it has run where it is,
+    in its placement's present attempt. `moves`: how often it was moved on purpose.
     """
 
     id: str
@@ -91,6 +97,9 @@ class Job:
     egress: Mapping[Place, float] = field(default_factory=dict)
     money_left: float | None = None
     placement: Placement | None = None
+    resumes: bool = False
+    ran: timedelta = timedelta(0)
+    moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +166,11 @@ class Reason(StrEnum):
     NOT_ALLOWED = "not_allowed"
     SPOT_NOT_ALLOWED = "spot_not_allowed"
     SPOT_ONLY = "spot_only"
+    ON_DEMAND_NOT_ALLOWED = "on_demand_not_allowed"
     RESERVED_NOT_ALLOWED = "reserved_not_allowed"
     PRICE_UNKNOWN = "price_unknown"
     PRICE_TOO_HIGH = "price_too_high"
+    MAX_COST = "max_cost"
     WAITING_FOR_SPOT = "waiting_for_spot"
     BLOCKED = "blocked"
     NOT_WORTH_IT = "not_worth_it"
@@ -167,7 +178,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One offer and what a policy makes of it. `rank` counts from 1 among those that can be tried now."""
+    """One offer and what a policy makes of it. `rank` counts from 1 among those that can be tried now.
+
+    `cost` is USD an hour of progress for all nodes, what restarts, losses and egress are expected to add
+    included; `chance` the share of time that it can be had. None where the job could not use it.
+    """
 
     offer: Offer
     rank: int | None = None
@@ -175,6 +190,8 @@ class Candidate:
     detail: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    cost: float | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ OTHER_VARIABLES = frozenset(
     {CONFIG, SECRET_KEY}
     | {"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_PROJECT", "CORRAL_DEBUG", "CORRAL_ROOT", "CORRAL_METADATA_URL"}
 )
-RELOADABLE = frozenset({"accounts", "routes", "quota_desk", "limits", "times", "notifications", "log_level"})
+RELOADABLE = frozenset(
+    {"accounts", "routes", "shares", "quota_desk", "limits", "times", "notifications", "log_level"}
+)
 MAX_FILE_BYTES = 4 << 20
 
 

@@ -12,6 +12,7 @@ from clock import Clock
 from providers.interface import Provider
 from service.db import Database
 from service.keys import SecretKeys
+from service.market.book import OfferBook
 from service.settings import Settings
 
 Place = tuple[str, str, str]
@@ -46,8 +47,8 @@ class Context:
     `deployment_key` signs claim codes, `secret_keys` open projects' secrets. `owner` names this process in
     claims. `wake` asks a loop to run now: a lost call costs a little time, never correctness. `stopping` is
     set when no new launch may be sent. `listening_since`: since when this process could hear agents, kept by
-    the lifecycle. `environment`: the variables that settings may refer to.
-    `standing` gives out the nodes that are ours.
+    the lifecycle. `environment`: the variables that settings may refer to. `standing` gives out the nodes
+    that are ours. `book`: the offers as this process has read them.
     """
 
     clock: Clock
@@ -68,6 +69,7 @@ class Context:
     listening_since: datetime | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     standing: Provider | None = None
+    book: OfferBook = field(default_factory=OfferBook)
 
     def __post_init__(self) -> None:
         self.database.wake = self.wake

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from clock import ScaledClock
 from policies.model import RunClass
 from providers.config import AccountConfig, is_loopback
+from providers.vocabulary import CapacityType
 from service.notifications.settings import Notifications
 from service.quota_desk.settings import QuotaDesk
 
@@ -44,7 +45,8 @@ class Times(Part):
     unreachable. lost_after: when an unreachable instance that its cloud still calls running is given up.
     boot: from acceptance until every node is ready. resend_within: how long a launch whose answer was
     lost may be sent again. orphan_grace: how old an unknown instance must be before it is ended.
-    avoid_after_preemption: how long the place of a preemption is avoided for spot.
+    avoid_after_preemption: how long the place of a preemption is avoided for spot. keep_history: how long
+    what became of launches is remembered.
     """
 
     heartbeat: float = Field(default=15, ge=1, le=300)
@@ -60,6 +62,7 @@ class Times(Part):
     poll_signals: float = Field(default=3600, ge=600, le=7 * 86400)
     poll_quota_requests: float = Field(default=900, ge=60, le=86400)
     poll_instances: float = Field(default=60, ge=5, le=3600)
+    keep_history: float = Field(default=90 * 86400, ge=86400, le=3650 * 86400)
     max_age_without_limit: float = Field(default=7 * 86400, ge=3600, le=90 * 86400)
 
 
@@ -81,11 +84,28 @@ class Limits(Part):
 
 
 class Route(Part):
-    """Which policy decides for which jobs; the first route that matches is taken."""
+    """Which policy decides for which jobs, and by what rule; the first route that matches is taken. A
+    parameter that is not set is as the policy has it.
 
-    policy: Literal["cheapest"] = "cheapest"
+    labels: the job has every one of these. capacity_types: what may be used. spot_wait: seconds to insist on
+    spot where the job says nothing. moves: whether running jobs are moved to save money; min_dwell, hold:
+    seconds that one has run, and that a move has been worth it, before; min_saving: the share of what is left
+    to pay that it must save; max_moves: per job. spot_without_checkpoint: seconds, the longest job without a
+    checkpoint that is put on spot.
+    """
+
+    policy: Literal["cheapest", "core", "exploration", "preprocessing"] = "cheapest"
     run_class: RunClass | None = Field(default=None, alias="class")
     project: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    capacity_types: tuple[CapacityType, ...] | None = Field(default=None, min_length=1)
+    spot_wait: float | None = Field(default=None, ge=0, le=30 * 86400)
+    moves: bool | None = None
+    min_dwell: float | None = Field(default=None, ge=0, le=30 * 86400)
+    min_saving: float | None = Field(default=None, ge=0, le=1)
+    hold: float | None = Field(default=None, ge=0, le=86400)
+    max_moves: int | None = Field(default=None, ge=0, le=1000)
+    spot_without_checkpoint: float | None = Field(default=None, ge=0, le=30 * 86400)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -97,6 +117,7 @@ class Settings(Part):
     by URL prefix; the longest that fits is taken. An option's value is written as it is, or as `env:NAME` or
     `file:PATH`, where it is read. Instances are handed these options, so none of them may be good for
     `storage_url`, where every project's files and logs are.
+    shares: the weight of a project, by name, where capacity is scarce; 1 where none is given.
     """
 
     data_dir: str = Field(default="./.corral", pattern=r"^[^\x00]+$")
@@ -117,6 +138,7 @@ class Settings(Part):
     listen: Listen = Listen()
     accounts: tuple[AccountConfig, ...] = ()
     routes: tuple[Route, ...] = ()
+    shares: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     quota_desk: QuotaDesk = QuotaDesk()
     times: Times = Times()
     limits: Limits = Limits()

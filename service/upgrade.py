@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest revision in migrations/versions; written here so that a start needs no alembic to know it.
-HEAD = "0005_nodes"
+HEAD = "0006_observations"
 REVISIONS: tuple[str, ...] = (
     "0001",
     "0002_quota_requests",
     "0003_notifications",
     "0004_reservations",
     "0005_nodes",
+    "0006_observations",
 )
 DATABASE_FILE = "corral.db"
 RETIRED = ".moved"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from service.attempts.model import Attempt
-from service.attempts.outcome import Ended
+from service.attempts.outcome import REPLACED
 from service.instances.model import AgentState, Instance
 from service.states import AttemptState
 
@@ -59,7 +59,7 @@ def answer(
         return told(Directive.END, reason=attempt.reason)
     if attempt.state is AttemptState.DRAINING:
         left = (attempt.drain_deadline - now).total_seconds() if attempt.drain_deadline else grace_seconds
-        directive = Directive.DRAIN if attempt.drain_reason == Ended.PREEMPTED else Directive.STOP
+        directive = Directive.DRAIN if attempt.drain_reason in REPLACED else Directive.STOP
         grace = max(0.0, min(grace_seconds, left))
         return told(directive, grace_seconds=grace, reason=attempt.drain_reason)
     if attempt.may_start_at is None:

@@ -18,6 +18,7 @@ from service.db import release
 from service.instances.model import Instance
 from service.jobs.model import Job
 from service.market.blocks import block_failure, lift_proved_wrong
+from service.market.history import note_granted
 from service.market.model import OfferRow
 from service.market.offers import offer_id, to_offer
 from service.metrics import count_launch
@@ -118,6 +119,8 @@ def prove_capacity(session: Session, attempt: Attempt, now: datetime) -> None:
         return
     attempt.proved_at = now
     session.add(attempt)
+    job = session.get_one(Job, attempt.job_id)
+    note_granted(session, attempt, job.waiting_since, now)
     row = session.exec(select(OfferRow).where(OfferRow.id == offer_id(attempt.offer_key))).first()
     if row is not None:
         lift_proved_wrong(session, to_offer(row), image_of(session, attempt), now=now)

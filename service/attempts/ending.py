@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlmodel import Session, col, select
 
 from service.attempts.model import Attempt
-from service.attempts.outcome import MEANINGS, Ended, tries_left
+from service.attempts.outcome import MEANINGS, REPLACED, Ended, tries_left
 from service.attempts.rows import instances_of
 from service.instances.model import Instance
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
+from service.market.history import note_ended
 from service.states import INSTANCE, JOB_OVER, AttemptState, InstanceState, JobState
 from service.transitions import move_attempt, move_instance, move_job
 
@@ -32,6 +34,7 @@ def end_attempt(
     move_attempt(
         session, attempt, AttemptState.ENDED, message, now=now, project_id=job.project_id, reason=ended
     )
+    note_ended(session, attempt, ended, now)
     for instance in instances_of(session, attempt.id):
         let_go(session, instance, job.id, f"its attempt ended: {ended}", now)
     _conclude(session, job, attempt, ended, message, exit_code, now)
@@ -62,6 +65,8 @@ def _conclude(
             Attempt.job_id == job.id, Attempt.id != attempt.id, col(Attempt.state) != AttemptState.ENDED
         )
     ).all()
+    if _is_vain_move(attempt, others):  # what was to be replaced runs on, as if nothing had been
+        return
     final = _final_state(job, ended, exit_code)
     if final is JobState.CANCELLED and others:  # it is over when nothing of it runs any more
         for other in others:
@@ -79,7 +84,7 @@ def _conclude(
         ahead = others[0].state in (AttemptState.DRAINING, AttemptState.RUNNING)
         if job.state is JobState.RUNNING and not ahead:
             move_job(session, job, JobState.STARTING, f"{message}; its replacement is on its way", now=now)
-        if others[0].drain_reason == Ended.PREEMPTED:  # what has ended was to replace it: the next offer
+        if others[0].drain_reason in REPLACED:  # what has ended was to replace it: the next offer
             job.waiting_since, job.wake_at = job.waiting_since or now, now
         session.add(job)
         others[0].wake_at = now
@@ -90,6 +95,13 @@ def _conclude(
     if job.state in (JobState.STARTING, JobState.RUNNING):
         move_job(session, job, JobState.QUEUED, message, now=now, reason=ended)
     session.add(job)
+
+
+def _is_vain_move(attempt: Attempt, others: Sequence[Attempt]) -> bool:
+    """True for a replacement that ends while what it was to replace still runs, untold."""
+    if attempt.replaces is None or attempt.may_start_at is not None:
+        return False
+    return any(other.id == attempt.replaces and other.state is AttemptState.RUNNING for other in others)
 
 
 def _final_state(job: Job, ended: Ended, exit_code: int | None) -> JobState | None:
@@ -114,6 +126,7 @@ def _used(job: Job, ended: Ended) -> dict[str, int]:
 
 def _supersede(session: Session, attempt: Attempt, job: Job, now: datetime) -> None:
     message = "the job is over"
+    note_ended(session, attempt, Ended.SUPERSEDED, now)
     move_attempt(
         session,
         attempt,

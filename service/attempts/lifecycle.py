@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy import func, update
 from sqlmodel import Session, col, select
 
+from service.attempts.draining import drain, grace_of
 from service.attempts.ending import end_attempt
 from service.attempts.model import Attempt
 from service.attempts.outcome import Ended, tries_left
@@ -19,9 +20,9 @@ from service.attempts.writers import writes_until
 from service.context import Context
 from service.db import look_again
 from service.events.record import record
-from service.instances.model import Instance
+from service.instances.model import AgentState, Instance
 from service.jobs.model import Job
-from service.jobs.spec import DEFAULT_GRACE_SECONDS, JobSpec
+from service.jobs.spec import JobSpec
 from service.market.blocks import block_preempted
 from service.market.model import Poll
 from service.notifications.model import Channel
@@ -112,8 +113,7 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     instances = instances_of(session, attempt.id)
     now = ctx.now()
     spec = JobSpec.model_validate(job.spec)
-    grace = timedelta(seconds=spec.checkpoint.grace_seconds if spec.checkpoint else DEFAULT_GRACE_SECONDS)
-    reservation = reservation_of(session, attempt.offer_key)
+    reservation, grace = reservation_of(session, attempt.offer_key), grace_of(spec)
     facts = Facts(
         attempt=attempt,
         instances=instances,
@@ -124,6 +124,7 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
         listening_since=ctx.listening_since,
         leave_at=None if reservation is None else leave_at(reservation.kind, reservation.ends_at, grace),
         taken_at=None if reservation is None else taken_at(reservation.kind, reservation.ends_at),
+        replaced=_is_replaced(session, attempt),
     )
     _note_silence(session, ctx, facts, job, now)
     verdict = decide(facts, now)
@@ -133,13 +134,14 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     if isinstance(verdict, End):
         end_attempt(session, attempt, verdict.ended, verdict.message, now=now, exit_code=verdict.exit_code)
     elif isinstance(verdict, Drain):
-        _drain(session, attempt, job, spec, verdict, now)
+        _leave(session, attempt, job, spec, verdict, now)
     elif isinstance(verdict, Start):
         _start(session, ctx, attempt, job, now)
     elif isinstance(verdict, Run):
         _run(session, attempt, job, spec, now)
     else:
         _keep(session, attempt, verdict, now)
+        _tell_predecessor(session, attempt, instances, now)
 
 
 def _note_silence(session: Session, ctx: Context, facts: Facts, job: Job, now: datetime) -> None:
@@ -172,20 +174,37 @@ def _predecessor_until(session: Session, ctx: Context, attempt: Attempt, now: da
     return writes_until(pairs, ctx.settings.times, now)
 
 
-def _drain(
+def _is_replaced(session: Session, attempt: Attempt) -> bool:
+    """True if what a running attempt is to be moved to has booted and every node of it is ready."""
+    if attempt.state is not AttemptState.RUNNING:
+        return False
+    after = session.exec(
+        select(Attempt).where(Attempt.replaces == attempt.id, Attempt.state == AttemptState.BOOTING)
+    ).all()
+    return any(_is_ready(instances_of(session, other.id)) for other in after)
+
+
+def _is_ready(instances: Sequence[Instance]) -> bool:
+    return all(instance.agent_state is AgentState.READY for instance in instances)
+
+
+def _tell_predecessor(
+    session: Session, attempt: Attempt, instances: Sequence[Instance], now: datetime
+) -> None:
+    """The replacement is ready: what still runs may be told to leave."""
+    if attempt.replaces is None or attempt.state is not AttemptState.BOOTING or not _is_ready(instances):
+        return
+    session.connection().execute(
+        update(Attempt)
+        .where(col(Attempt.id) == attempt.replaces, col(Attempt.state) == AttemptState.RUNNING)
+        .values(wake_at=now)
+    )
+
+
+def _leave(
     session: Session, attempt: Attempt, job: Job, spec: JobSpec, verdict: Drain, now: datetime
 ) -> None:
-    attempt.drain_deadline = verdict.deadline
-    attempt.wake_at = now
-    move_attempt(
-        session,
-        attempt,
-        AttemptState.DRAINING,
-        f"{verdict.message}; the job is told and may checkpoint until {verdict.deadline:%H:%M:%S}",
-        now=now,
-        project_id=job.project_id,
-        reason=verdict.ended,
-    )
+    drain(session, attempt, job, verdict.ended, verdict.message, verdict.deadline, now)
     if verdict.ended is Ended.PREEMPTED and tries_left(spec.retry, job.retries_used, verdict.ended, None):
         # The replacement is looked for at once: it boots while the old instance still lives.
         job.waiting_since, job.wake_at = now, now
@@ -218,7 +237,7 @@ def _run(session: Session, attempt: Attempt, job: Job, spec: JobSpec, now: datet
         project_id=job.project_id,
         again=job.started_at is not None,
     )
-    job.waiting_since = None
+    job.waiting_since, job.wake_at = None, now  # the scheduler reviews what runs
     session.add(job)
     if job.state is JobState.STARTING:
         move_job(session, job, JobState.RUNNING, f"running on {place}", now=now)

@@ -20,6 +20,9 @@ class Ended(StrEnum):
     REFUSED = "refused"
     CANCELLED = "cancelled"
     MAX_DURATION = "max_duration"
+    MAX_COST = "max_cost"
+    MOVED = "moved"
+    DISPLACED = "displaced"
     SUPERSEDED = "superseded"
 
 
@@ -43,8 +46,14 @@ MEANINGS: dict[Ended, Meaning] = {
     Ended.REFUSED: Meaning("queued"),
     Ended.CANCELLED: Meaning("cancelled"),
     Ended.MAX_DURATION: Meaning("failed"),
+    Ended.MAX_COST: Meaning("failed"),
+    Ended.MOVED: Meaning("queued"),
+    Ended.DISPLACED: Meaning("queued"),
     Ended.SUPERSEDED: Meaning("queued"),
 }
+
+REPLACED = frozenset({Ended.PREEMPTED, Ended.MOVED, Ended.DISPLACED})
+"""Drains after which the job goes on elsewhere: it is told to checkpoint, and what follows may boot ahead."""
 
 # What the agent says of an exit that is not the job's own → why the attempt ended.
 EXITS: dict[str, Ended] = {

@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 from policies.model import Block
 from providers.vocabulary import CapacityType, Offer
 from service.attempts.model import Attempt, AttemptInstance
+from service.attempts.outcome import REPLACED
 from service.attempts.request import launch_request, stored
 from service.context import Context
 from service.events.record import record
@@ -36,8 +37,11 @@ class NotPlanned:
     final: bool = False
 
 
-def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> Attempt | NotPlanned:
+def plan_attempt(
+    session: Session, ctx: Context, job_id: str, offer: Offer, *, moving: bool = False
+) -> Attempt | NotPlanned:
     """Write the intent to run a job on an offer, if that is still right. Call inside a write transaction.
+    `moving`: what runs is to be replaced; it goes on until the replacement is ready.
 
     Everything that the snapshot said is looked at again under lock: the job, the offer and its price, the
     blocks, and how many launches are under way.
@@ -49,7 +53,7 @@ def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> A
     if job is None or job.state in JOB_OVER or job.state is JobState.STOPPING:
         return NotPlanned("the job is over or stopping", final=True)
     predecessor = _live_attempts(session, job_id)
-    if len(predecessor) > 1 or (predecessor and predecessor[0].state is not AttemptState.DRAINING):
+    if len(predecessor) > 1 or (predecessor and not _is_replaceable(predecessor[0], moving)):
         return NotPlanned("an attempt is under way", final=True)
     spec = JobSpec.model_validate(job.spec)
     if not _room(session, ctx, spec.resources.nodes):
@@ -73,6 +77,13 @@ def plan_attempt(session: Session, ctx: Context, job_id: str, offer: Offer) -> A
 def _live_attempts(session: Session, job_id: str) -> list[Attempt]:
     statement = select(Attempt).where(Attempt.job_id == job_id, col(Attempt.state) != AttemptState.ENDED)
     return list(session.exec(statement.with_for_update()).all())
+
+
+def _is_replaceable(attempt: Attempt, moving: bool) -> bool:
+    """True for one that drains to make way, and, for a move, for one that runs."""
+    if attempt.state is AttemptState.DRAINING:
+        return attempt.drain_reason in REPLACED
+    return moving and attempt.state is AttemptState.RUNNING
 
 
 def _room(session: Session, ctx: Context, nodes: int) -> bool:

@@ -72,7 +72,8 @@ class Facts:
     """All that the decision rests on. `predecessor_until`: until when an earlier
     attempt may still write; None if none may. `listening_since`: since when we could
     have heard an agent; what we missed before is not its silence. `leave_at`: when its
-    reservation must be left, of which the cloud ends the instances at `taken_at`."""
+    reservation must be left, of which the cloud ends the instances at `taken_at`.
+    `replaced`: what is to take the job over at less cost is ready."""
 
     attempt: Attempt
     instances: Sequence[Instance]
@@ -83,6 +84,7 @@ class Facts:
     listening_since: datetime | None = None
     leave_at: datetime | None = None
     taken_at: datetime | None = None
+    replaced: bool = False
 
     def heard(self, instance: Instance) -> datetime | None:
         """Since when an instance's agent has been silent; None if it never spoke."""
@@ -218,6 +220,8 @@ def _told_to_stop(facts: Facts, now: datetime) -> Verdict | None:
     if facts.leave_at is not None and now >= facts.leave_at:
         deadline = max(now, min(facts.taken_at or now + facts.grace, now + facts.grace))
         return Drain(Ended.PREEMPTED, "its reservation is about to end", deadline)
+    if facts.replaced and attempt.state is AttemptState.RUNNING:
+        return Drain(Ended.MOVED, "its replacement elsewhere is ready", now + facts.grace)
     if attempt.run_deadline is not None and now >= attempt.run_deadline:
         return Drain(Ended.MAX_DURATION, "max_duration is reached", now + facts.grace)
     return None

@@ -16,7 +16,7 @@ from service.api.texts import unclean
 from service.jobs.draft import Draft, Reader
 from service.jobs.gpus import read_gpu
 from service.jobs.places import PLACES
-from service.jobs.quantities import check_deadline, duration_seconds, number, size_gib, span, whole
+from service.jobs.quantities import deadline_at, duration_seconds, number, size_gib, span, whole
 from service.jobs.unsupported import NOT_YET
 
 MOST_ERRORS = 20
@@ -77,6 +77,13 @@ def _least(target: str, read: Any, convert: Any) -> Reader:
         if wanted.low != wanted.high and wanted.high is not None:
             draft.warnings.append(f"{origin}: the upper end, {wanted.high:g}, is not enforced")
         draft.put(target, convert(wanted.low or 0), origin)
+
+    return put
+
+
+def _size(target: str) -> Reader:
+    def put(draft: Draft, value: Any, origin: str) -> None:
+        draft.put(target, size_gib(value), origin)
 
     return put
 
@@ -222,8 +229,8 @@ def _exit_codes(draft: Draft, value: Any, origin: str) -> None:
 
 
 def _deadline(draft: Draft, value: Any, origin: str) -> None:
-    check_deadline(value, draft.now)
-    raise ValueError(NOT_YET)
+    draft.put("deadline", deadline_at(value, draft.now), origin)
+    draft.said["deadline"] = str(value)
 
 
 # repo/name, repo/name:tag, name:tag; not the forms in which the clouds name images of machines.
@@ -313,6 +320,8 @@ CHECKPOINT: Mapping[str, Reader] = {
     "uri": _as("checkpoint.to"),
     "grace": _seconds("checkpoint.grace_seconds"),
     "grace_seconds": _as("checkpoint.grace_seconds"),
+    "size": _size("checkpoint.size_gib"),
+    "size_gib": _as("checkpoint.size_gib"),
 }
 SPOT: Mapping[str, Reader] = {
     "use": _as("spot.use"),
@@ -379,6 +388,10 @@ TOP: Mapping[str, Reader] = {
     "git": _git,
     "checkpoint": _section(CHECKPOINT),
     "deadline": _deadline,
+    "duration": _seconds("duration_seconds"),
+    "duration_seconds": _as("duration_seconds"),
+    "max_cost": _number("max_cost"),
+    "budget": _number("max_cost"),
     "max_duration": _seconds("max_duration_seconds"),
     "max_duration_seconds": _as("max_duration_seconds"),
     "max_price": _number("max_price"),

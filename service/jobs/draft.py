@@ -44,6 +44,7 @@ class Draft:
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
         self.project: str | None = None
+        self.said: dict[str, str] = {}  # what is kept as a moment, as it was written: `8h` stays `8h`
 
     def put(self, target: str, value: Any, origin: str) -> None:
         """Say a value. Saying it twice is an error, even if both agree: one may be changed alone later."""

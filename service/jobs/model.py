@@ -17,6 +17,7 @@ class Job(Claimable, table=True):
 
     `epoch` is the attempt that may write; a replacement that boots ahead has a higher one and waits.
     `waiting_since` is set while it wants capacity. `decision` is the scheduler's last answer, for people.
+    `deadline_at_risk`: on-demand could no longer finish in time and within `max_cost`.
     """
 
     __table_args__ = (
@@ -43,6 +44,8 @@ class Job(Claimable, table=True):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     cancel_requested_at: datetime | None = None
+    deadline: datetime | None = None
+    deadline_at_risk: bool = False
     epoch: int = 0
     attempts: int = 0
     checkpoint: str | None = Field(default=None, max_length=255)

@@ -120,8 +120,8 @@ def whole(value: float) -> int:
     return int(value)
 
 
-def check_deadline(value: Any, now: datetime) -> None:
-    """ValueError unless it is a moment with an offset, or a duration, that is not over yet."""
+def deadline_at(value: Any, now: datetime) -> datetime:
+    """A moment with an offset, or a duration from now on. ValueError if it is neither, or is over."""
     if isinstance(value, str) and re.match(r"^\d{4}-\d", value.strip()):
         try:
             moment = datetime.fromisoformat(value.strip())
@@ -133,3 +133,4 @@ def check_deadline(value: Any, now: datetime) -> None:
         moment = now + timedelta(seconds=duration_seconds(value))
     if moment <= now:
         raise ValueError(f"{value} is in the past")
+    return moment

@@ -24,7 +24,9 @@ from service.jobs.aliases import TEXTS_BELOW, canonical
 from service.jobs.cancellation import cancel_job
 from service.jobs.draft import Draft
 from service.jobs.model import Job
+from service.jobs.progress import Progress, read_progress, usual_restart
 from service.jobs.repository import JobFilter, costs_usd, find_job, list_jobs, live_offers
+from service.jobs.rules import rule_for, rule_of_job
 from service.jobs.shown import job_detail, job_summary
 from service.jobs.spec import JobSpec
 from service.jobs.submission import MAX_KEY, Submitted, check, submit, warnings
@@ -78,7 +80,8 @@ async def submit_job(
     def write(session: Session) -> tuple[Submitted, Project]:
         owner = _owner(session, caller, draft, project)
         check(session, api.ctx.settings, owner, spec, draft)
-        return submit(session, api.ctx, owner, spec, key=idempotency_key, by=caller.token_id), owner
+        made = submit(session, api.ctx, owner, spec, key=idempotency_key, by=caller.token_id, said=draft.said)
+        return made, owner
 
     try:
         submitted, owner = await api.write(write)
@@ -86,7 +89,7 @@ async def submit_job(
         submitted, owner = await api.write(write)
     if submitted.new:
         api.ctx.wake("scheduler")
-    told = [*draft.warnings, *warnings(api.ctx.settings, spec)]
+    told = [*draft.warnings, *warnings(api.ctx.settings, owner.name, spec)]
     if submitted.new:
         shown = job_detail(submitted.row, owner.name, 0.0, None, api.ctx.now())
     else:
@@ -112,17 +115,9 @@ async def plan_job(
     def plan(session: Session) -> dict[str, Any]:
         owner = _owner(session, caller, draft, project)
         check(session, api.ctx.settings, owner, spec, draft)
-        row = Job(
-            id="plan",
-            project_id=owner.id,
-            name=spec.name,
-            run_class=spec.run_class,
-            spec={},
-            body_hash="",
-            submitted_by=caller.token_id,
-            submitted_at=now,
-        )
-        found = market.candidates(session, api.ctx.settings, row, view(spec, "plan", now, now), now)
+        rule = rule_for(api.ctx.settings, spec.run_class, owner.name, spec.labels)
+        asked = view(spec, "plan", now, now, api.ctx.settings, Progress(usual_restart(session)))
+        found = market.candidates(session, api.ctx.book, rule, asked, now)
         offers = market.ranked(found, spec.resources.nodes)
         misfit = [text] if (text := market.misfit(found)) else []
         return {
@@ -132,8 +127,8 @@ async def plan_job(
             "offers": offers[:max_offers],
             "total_offers": len(offers),
             "passed_over": market.passed_over(found, spec.resources.nodes),
-            "counts": market.counts(found),
-            "warnings": [*draft.warnings, *warnings(api.ctx.settings, spec), *misfit],
+            "counts": found.counts,
+            "warnings": [*draft.warnings, *warnings(api.ctx.settings, owner.name, spec), *misfit],
         }
 
     return json_response(await api.read(plan))
@@ -213,7 +208,10 @@ async def explain(
     def find(session: Session) -> dict[str, Any]:
         (row,) = _masked(session, api.ctx.secret_keys, [find_job(session, caller, job_id)])
         job = Job.model_construct(**row)
-        found = market.candidates(session, api.ctx.settings, job, policy_job(job), now)
+        made = read_progress(session, [job], now)[job.id]
+        rule = rule_of_job(session, api.ctx.settings, job)
+        asked = policy_job(job, api.ctx.settings, made)
+        found = market.candidates(session, api.ctx.book, rule, asked, now, limit)
         nodes = row["spec"]["resources"]["nodes"]
         return {
             "id": row["id"],
@@ -222,8 +220,8 @@ async def explain(
             "detail": row["detail"],
             "waiting_since": row["waiting_since"],
             "decision": row["decision"] or None,
-            "counts": market.counts(found),
-            "total_offers": len(found),
+            "counts": found.counts,
+            "total_offers": found.total,
             "candidates": [*market.ranked(found, nodes), *market.passed_over(found, nodes, limit)][:limit],
             "now": now,
         }

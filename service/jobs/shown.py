@@ -26,6 +26,8 @@ _FIELDS = (
     "started_at",
     "ended_at",
     "cancel_requested_at",
+    "deadline",
+    "deadline_at_risk",
     "attempts",
     "checkpoint",
     "checkpoint_at",

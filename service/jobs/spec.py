@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,6 +14,7 @@ MAX_NODES = 64
 MAX_ENV_BYTES = 64 * 1024
 MAX_SCRIPT_BYTES = 256 * 1024
 DEFAULT_GRACE_SECONDS = 25
+DEFAULT_CHECKPOINT_GIB = 50.0
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$", max_length=64)]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
@@ -52,7 +54,9 @@ class Resources(Part):
 
 
 class Spot(Part):
-    """Whether to run on spot capacity, and for how many seconds to insist on it before paying on-demand."""
+    """Whether to run on spot capacity, and for how many seconds to insist on it before paying on-demand.
+    `wait_seconds` 0 leaves the wait to the rule.
+    """
 
     use: SpotUse = SpotUse.AUTO
     wait_seconds: int = Field(default=0, ge=0, le=30 * 86400)
@@ -60,12 +64,13 @@ class Spot(Part):
 
 class Checkpoint(Part):
     """`path`: where the job writes, absolute. `to`: the store that keeps them. `grace_seconds`: what the job
-    needs between SIGTERM and its last checkpoint.
+    needs between SIGTERM and its last checkpoint. `size_gib`: how large one is, for what moving it costs.
     """
 
     path: str = Field(pattern=r"^/[^\n\x00]*$", max_length=255)
     to: str = Field(min_length=1, max_length=1024)
     grace_seconds: int = Field(default=DEFAULT_GRACE_SECONDS, ge=1, le=3600)
+    size_gib: float = Field(default=DEFAULT_CHECKPOINT_GIB, ge=0, le=100_000)
 
     @field_validator("to")
     @classmethod
@@ -125,7 +130,11 @@ class Git(Part):
 
 
 class JobSpec(Part):
-    """A job. Durations in seconds, money in USD."""
+    """A job. Durations in seconds, money in USD.
+
+    duration: how long the work takes on what it asks for, without interruptions. deadline: when it should be
+    done. max_cost: what all its attempts together may cost.
+    """
 
     name: Name
     run_class: RunClass = Field(default=RunClass.EXPLORATION, alias="class")
@@ -140,7 +149,10 @@ class JobSpec(Part):
     workdir: Sha256 | None = None
     git: Git | None = None
     checkpoint: Checkpoint | None = None
+    duration_seconds: int | None = Field(default=None, ge=60, le=365 * 86400)
+    deadline: datetime | None = None
     max_duration_seconds: int | None = Field(default=None, ge=60, le=365 * 86400)
+    max_cost: float | None = Field(default=None, gt=0, le=10_000_000)
     max_price: float | None = Field(default=None, gt=0, le=10_000)
     priority: int = Field(default=0, ge=-100, le=100)
     spot: Spot = Spot()
@@ -159,6 +171,13 @@ class JobSpec(Part):
             raise ValueError(f"{size} bytes; at most {MAX_ENV_BYTES} bytes of names and values together")
         return value
 
+    @field_validator("deadline")
+    @classmethod
+    def _in_utc(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("has no offset; write for example 2030-05-01T18:00:00Z")
+        return None if value is None else value.astimezone(UTC)
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.workdir and self.git:
@@ -166,4 +185,6 @@ class JobSpec(Part):
         clash = set(self.env) & set(self.secrets)
         if clash:
             raise ValueError(f"{', '.join(sorted(clash))} stands in both env and secrets")
+        if self.deadline is not None and self.duration_seconds is None:
+            raise ValueError("a deadline needs duration: how long the work takes without interruptions")
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,14 @@ import orjson
 from sqlmodel import Session, col, select
 
 from policies.model import SpotUse
+from policies.rule import Rule
 from service.api.problems import FieldError, InvalidFieldsError, Problem
 from service.blobs.store import missing_blobs
 from service.context import Context
 from service.identifiers import new_id
 from service.jobs.draft import Draft
 from service.jobs.repository import Row, by_key, insert_job
+from service.jobs.rules import rule_for
 from service.jobs.shown import SECRET_NAME, gpu_text
 from service.jobs.spec import Checkpoint, JobSpec
 from service.projects.model import Project, Secret
@@ -37,17 +39,30 @@ class Submitted:
 
 def check(session: Session, settings: Settings, project: Project, spec: JobSpec, draft: Draft) -> None:
     """InvalidFieldsError if the settings or the project do not allow the spec."""
-    errors = [*_beyond_settings(settings, spec), *_not_in_project(session, project, spec)]
+    errors = [
+        *_beyond_settings(settings, spec),
+        *_set_back_by_spot(settings, project, spec),
+        *_not_in_project(session, project, spec),
+    ]
     if errors:
         raise InvalidFieldsError([_as_written(draft, error) for error in errors])
 
 
 def submit(
-    session: Session, ctx: Context, project: Project, spec: JobSpec, *, key: str | None, by: str
+    session: Session,
+    ctx: Context,
+    project: Project,
+    spec: JobSpec,
+    *,
+    key: str | None,
+    by: str,
+    said: Mapping[str, str],
 ) -> Submitted:
-    """Write the job, or find the one that the same key made. Problem 409 if that one was another."""
+    """Write the job, or find the one that the same key made. Problem 409 if that one was another. `said`:
+    fields as they were written, where what is kept of them depends on the moment.
+    """
     document = spec.model_dump(mode="json", by_alias=True)
-    digest = body_hash(document)
+    digest = body_hash({**document, **said})
     if key is not None:
         before = by_key(session, project.id, key)
         if before is not None:
@@ -67,6 +82,8 @@ def submit(
         "submitted_at": now,
         "waiting_since": now,
         "wake_at": now,
+        "deadline": spec.deadline,
+        "deadline_at_risk": False,
         "epoch": 0,
         "attempts": 0,
         "decision": {},
@@ -110,14 +127,20 @@ def body_hash(document: Any) -> str:
     return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def warnings(settings: Settings, spec: JobSpec) -> list[str]:
+def warnings(settings: Settings, project: str, spec: JobSpec) -> list[str]:
     """What is accepted but may surprise."""
     found = []
+    rule = rule_for(settings, spec.run_class, project, spec.labels)
     if spec.max_duration_seconds is None:
         days = settings.times.max_age_without_limit / 86400
         found.append(f"max_duration is not set: each instance is ended when it is {days:g} days old")
     if spec.checkpoint is None and spec.spot.use is not SpotUse.NEVER:
-        found.append("no checkpoint: after a preemption on spot the job begins again")
+        long = spec.spot.use is SpotUse.AUTO and (spec.deadline is not None or _is_long(rule, spec))
+        found.append(
+            "no checkpoint: a preemption would set the job back to its beginning, so it is not put on spot"
+            if long
+            else "no checkpoint: after a preemption on spot the job begins again"
+        )
     secret_like = sorted(name for name in spec.env if SECRET_NAME.search(name))
     if secret_like:
         found.append(f"env.{secret_like[0]} is kept as it is; `corral secret set` keeps values encrypted")
@@ -133,6 +156,23 @@ def _beyond_settings(settings: Settings, spec: JobSpec) -> Iterator[FieldError]:
         yield FieldError("resources.nodes", f"is {spec.resources.nodes}; at most {limit} are allowed here")
     if spec.checkpoint is not None:
         yield from _store_out_of_reach(settings, spec.checkpoint)
+
+
+def _set_back_by_spot(settings: Settings, project: Project, spec: JobSpec) -> Iterator[FieldError]:
+    rule = rule_for(settings, spec.run_class, project.name, spec.labels)
+    if spec.checkpoint is None and spec.spot.use is SpotUse.ONLY and _is_long(rule, spec):
+        hours = rule.spot_without_checkpoint.total_seconds() / 3600
+        yield FieldError(
+            "spot.use",
+            f"is only spot for a job longer than {hours:g} h without a checkpoint: each preemption would set "
+            "it back to its beginning. Give checkpoint.path, or insist with spot.use: force",
+        )
+
+
+def _is_long(rule: Rule, spec: JobSpec) -> bool:
+    """Whether a job is known to be too long to be begun again."""
+    seconds = rule.spot_without_checkpoint.total_seconds()
+    return spec.duration_seconds is not None and spec.duration_seconds > seconds
 
 
 def _store_out_of_reach(settings: Settings, checkpoint: Checkpoint) -> Iterator[FieldError]:

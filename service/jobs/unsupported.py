@@ -11,7 +11,6 @@ from collections.abc import Mapping
 NOT_YET = "is not supported yet"
 
 UNSUPPORTED: Mapping[str, str] = {
-    "budget": NOT_YET,
     "any_of": f"{NOT_YET}; `allow` takes several places and `gpu.name` several GPUs",
     "ordered": NOT_YET,
     "instance_type": f"{NOT_YET}; say what the job needs under resources",

@@ -161,7 +161,14 @@ def wake_waiting(session: Session, now: datetime) -> None:
 
 def covers(scope: Scope, offer: Offer, image: str | None) -> bool:
     """True if a blocked scope speaks of an offer with the image a job asks for (None: the prebuilt one)."""
-    return scope.image in (None, image or PREBUILT) and scope.covers(offer)
+    return speaks_of_image(scope, image) and scope.covers(offer)
+
+
+def speaks_of_image(scope: Scope, image: str | None) -> bool:
+    """True unless a blocked scope speaks of another image than the one a job asks for (None: the prebuilt
+    one).
+    """
+    return scope.image in (None, image or PREBUILT)
 
 
 def covering(rows: Iterable[BlockRow], offer: Offer, image: str | None) -> list[BlockRow]:

@@ -1,10 +1,12 @@
-"""Tables: offers with their prices, and blocks."""
+"""Tables: offers with their prices, blocks, and what became of launches and instances."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
+from sqlalchemy import BigInteger, Integer
 from sqlmodel import Field, Index, SQLModel
 
 from providers.vocabulary import CapacityType
@@ -71,6 +73,63 @@ class BlockRow(SQLModel, table=True):
     until: datetime | None = Field(default=None, index=True)
     repeats: int = 1
     trial_attempt: str | None = Field(default=None, max_length=40)
+
+
+class Outcome(StrEnum):
+    """What a launch came to (`granted`, `refused`), and how an instance's life ended: `lost` by preemption,
+    or `left` by us.
+    """
+
+    GRANTED = "granted"
+    REFUSED = "refused"
+    LOST = "lost"
+    LEFT = "left"
+
+
+class Observation(SQLModel, table=True):
+    """One thing seen of one offer. `seconds`: how long the job had waited for what was granted or refused,
+    how long what was lost or left had been had.
+    """
+
+    __table_args__ = (Index("observation_by_outcome", "outcome", "at"),)
+
+    id: int | None = Field(
+        default=None, primary_key=True, sa_type=BigInteger().with_variant(Integer, "sqlite")
+    )
+    at: datetime = Field(index=True)
+    outcome: Outcome = Field(sa_type=choice(Outcome))
+    provider: str = Field(max_length=16)
+    account: str = Field(max_length=40)
+    region: str = Field(max_length=64)
+    zone: str = Field(max_length=64)
+    instance_type: str = Field(max_length=64)
+    capacity_type: CapacityType = Field(sa_type=choice(CapacityType))
+    gpu: str | None = Field(default=None, max_length=40)
+    gpus_per_node: int = 0
+    nodes: int = 1
+    seconds: float
+    attempt_id: str = Field(max_length=40)
+
+
+class EvidenceRow(SQLModel, table=True):
+    """All that was seen of one offer, summed up: the columns of `policies.model.Evidence`."""
+
+    __tablename__ = "evidence"
+
+    id: str = Field(primary_key=True, max_length=255)
+    provider: str = Field(max_length=16)
+    account: str = Field(max_length=40)
+    region: str = Field(max_length=64)
+    zone: str = Field(max_length=64)
+    instance_type: str = Field(max_length=64)
+    capacity_type: CapacityType = Field(sa_type=choice(CapacityType))
+    available: bool
+    since: datetime
+    seen: datetime = Field(index=True)
+    up_seconds: float = 0.0
+    losses: float = 0.0
+    down_seconds: float = 0.0
+    gains: float = 0.0
 
 
 class Poll(Claimable, table=True):

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from sqlmodel import Session, select
+
 from providers.vocabulary import Accelerator, InstanceType, Offer, OfferKey
 from service.market.model import OfferRow
 from service.money import from_micros, to_micros
@@ -44,6 +46,11 @@ def read_type(document: Mapping[str, Any]) -> InstanceType:
     values = dict(document)
     accelerator = values.pop("accelerator", None)
     return InstanceType(**values, accelerator=Accelerator(**accelerator) if accelerator else None)
+
+
+def read_offers(session: Session) -> list[Offer]:
+    """Every offer that is known."""
+    return [to_offer(row) for row in session.exec(select(OfferRow)).all()]
 
 
 def to_values(offer: Offer, now: datetime) -> dict[str, Any]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import func
 from sqlmodel import Session, col, select
 
-from policies.model import Block
+from policies.estimates import pooled
+from policies.model import Block, Evidence, Needs
+from policies.shelves import Shelf, Shelves
 from providers.signals import SpotSignal
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
 from service.attempts.model import Attempt
-from service.market.blocks import covers, scope_of
+from service.market.blocks import scope_of, speaks_of_image
+from service.market.book import OfferBook
 from service.market.built_in import UNREAD, UNREAD_MESSAGE
-from service.market.model import BlockRow, OfferRow
-from service.market.offers import to_offer
+from service.market.history import with_held
+from service.market.model import BlockRow
+from service.market.offers import read_offers
+from service.market.scopes import ScopeIndex
 from service.market.signals import Signals, of_offer, read_signals
 from service.quotas.headroom import Headroom, headroom
 from service.reservations.slots import Slots, slots
@@ -29,7 +33,7 @@ PROOF_LASTS = timedelta(minutes=15)
 
 
 class MarketSnapshot:
-    """Offers, blocks and what is being found out. Implements `policies.model.Market`.
+    """Offers, blocks, what is being found out, and what was seen. A `policies.observed.IndexedMarket`.
 
     Where nothing is known of an offer one launch at a time finds out; each that got capacity in the last 15
     minutes lets two more be under way, so that a crowd of jobs neither storms an empty zone nor queues long
@@ -38,7 +42,7 @@ class MarketSnapshot:
 
     def __init__(
         self,
-        offers: Sequence[Offer],
+        shelves: Shelves,
         blocks: Iterable[BlockRow],
         unproved: Mapping[OfferKey, int],
         proved: Mapping[OfferKey, int],
@@ -46,18 +50,39 @@ class MarketSnapshot:
         headroom: Headroom | None = None,
         slots: Slots | None = None,
         signals: Signals | None = None,
+        evidence: Mapping[OfferKey, Evidence] | None = None,
     ) -> None:
-        self.offers = offers
         self.observations: Mapping[str, float] = {}
         self.signals: Signals = signals or {}
         self._slots = slots
+        self.evidence: Mapping[OfferKey, Evidence] = evidence or {}
+        self.prior = pooled(self.evidence.values())
+        self._shelves = shelves
         self._unproved = Counter(unproved)
         self._proved = proved
         self._headroom = headroom
-        self._blocks: dict[str | None, list[tuple[Scope, BlockRow, bool]]] = defaultdict(list)
+        self._blocks: ScopeIndex[tuple[Scope, BlockRow, bool]] = ScopeIndex()
         for row in blocks:
             scope = scope_of(row)
-            self._blocks[scope.region].append((scope, row, row.trial_attempt in live_trials))
+            self._blocks.add(scope, (scope, row, row.trial_attempt in live_trials))
+
+    @property
+    def offers(self) -> Sequence[Offer]:
+        """Everything that is for sale to us."""
+        return self._shelves.offers
+
+    @property
+    def shelves(self) -> Shelves:
+        """The offers by what they fit."""
+        return self._shelves
+
+    def fitting(self, needs: Needs) -> Shelf:
+        """What fits a need, cheapest first."""
+        return self._shelves.fitting(needs)
+
+    def get(self, key: OfferKey) -> Offer | None:
+        """An offer as it is now."""
+        return self._shelves.get(key)
 
     def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
         """What keeps an offer from being tried now: a quota that is too small, else the block that lasts
@@ -73,10 +98,9 @@ class MarketSnapshot:
         if short is not None:
             return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, "", str(short))
         found: Block | None = None
-        rows = (*self._blocks[offer.key.region], *self._blocks[None])
-        for scope, row, on_trial in rows:
+        for scope, row, on_trial in self._blocks.covering(offer):
             active = row.until is None or row.until > now
-            if not (active or on_trial) or not covers(scope, offer, image):
+            if not (active or on_trial) or not speaks_of_image(scope, image):
                 continue
             block = (
                 Block(scope, row.kind, row.since, row.until, row.code, row.message)
@@ -87,7 +111,7 @@ class MarketSnapshot:
             )
             if found is None or _ends(block) > _ends(found):
                 found = block
-        if found is None and not self._is_counted(offer) and self._is_crowded(offer.key):
+        if found is None and self._unproved and not self._is_counted(offer) and self._is_crowded(offer.key):
             message = "other jobs are trying; this one follows as soon as one got through"
             found = Block(
                 Scope(zone=offer.key.zone, instance_type=offer.key.instance_type),
@@ -126,13 +150,29 @@ class MarketSnapshot:
 
 
 def snapshot(
-    session: Session, now: datetime, offers: Sequence[Offer] | None = None, *, signals: bool = True
+    session: Session, now: datetime, offers: Iterable[Offer] | None = None, *, signals: bool = True
 ) -> MarketSnapshot:
-    """Read the market. `offers` saves reading them again when they are known to be unchanged; without
-    `signals` it serves to look at what keeps an offer from being tried, not to choose one.
+    """What keeps some offers, or every one that is known, from being tried. Without what was seen of them;
+    without `signals` it serves to look at what keeps an offer from being tried, not to choose one.
     """
-    if offers is None:
-        offers = read_offers(session)
+    listed = offers if offers is not None else read_offers(session)
+    return _snapshot(session, now, Shelves(listed), {}, signals=signals)
+
+
+def market_of(session: Session, book: OfferBook, now: datetime) -> MarketSnapshot:
+    """The whole market, with what was seen of it. Hold the book's lock while it is used."""
+    book.refresh(session)
+    return _snapshot(session, now, book.shelves, with_held(session, book.evidence, now), signals=True)
+
+
+def _snapshot(
+    session: Session,
+    now: datetime,
+    shelves: Shelves,
+    evidence: Mapping[OfferKey, Evidence],
+    *,
+    signals: bool,
+) -> MarketSnapshot:
     blocks = session.exec(select(BlockRow)).all()
     trials = [row.trial_attempt for row in blocks if row.trial_attempt]
     live = (
@@ -147,7 +187,7 @@ def snapshot(
         else []
     )
     return MarketSnapshot(
-        offers,
+        shelves,
         blocks,
         unproved(session),
         proved(session, now),
@@ -155,18 +195,8 @@ def snapshot(
         headroom(session, now),
         slots(session, now),
         read_signals(session) if signals else None,
+        evidence,
     )
-
-
-def read_offers(session: Session) -> list[Offer]:
-    """Every offer that is known."""
-    return [to_offer(row) for row in session.exec(select(OfferRow)).all()]
-
-
-def offers_version(session: Session) -> tuple[int, datetime | None]:
-    """Changes whenever an offer does."""
-    count, seen = session.exec(select(func.count(), func.max(OfferRow.seen_at)).select_from(OfferRow)).one()
-    return count, seen
 
 
 def unproved(session: Session) -> dict[OfferKey, int]:

@@ -15,7 +15,7 @@ from providers.vocabulary import Offer
 from service.api.authentication import CurrentCaller
 from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, page
 from service.api.state import CurrentApi
-from service.market.snapshot import read_offers
+from service.market.offers import read_offers
 from service.quotas.headroom import headroom
 from service.quotas.increases import in_gpus
 from service.quotas.model import QuotaRow

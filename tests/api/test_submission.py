@@ -82,17 +82,50 @@ def test_an_unknown_gpu_is_answered_with_those_that_may_be_meant(service: Servic
     assert "H100" in answer.json()["errors"][0]["allowed"]
 
 
-def test_a_deadline_that_can_be_met_is_refused_as_not_supported_yet(service: Service) -> None:
-    for deadline in ("2026-03-02T12:00:00Z", "2026-03-02T12:00:00+02:00", "8h"):
-        answer = service.post("/v1/jobs", {**SPEC, "deadline": deadline})
-        assert answer.status_code == 422
-        assert answer.json()["errors"] == [{"field": "deadline", "problem": "is not supported yet"}]
+def test_a_deadline_is_kept_as_a_moment_in_utc(service: Service) -> None:
+    for deadline, kept in (
+        ("2026-03-02T12:00:00Z", "2026-03-02T12:00:00Z"),
+        ("2026-03-02T12:00:00+02:00", "2026-03-02T10:00:00Z"),
+        ("8h", "2026-03-01T20:00:00Z"),
+    ):
+        job = service.submit(deadline=deadline, duration="6h")
+        assert (job["deadline"], job["deadline_at_risk"]) == (kept, False)
+        assert job["spec"]["deadline"] == kept
+
+
+def test_a_deadline_without_a_duration_is_refused_since_it_could_not_be_kept(service: Service) -> None:
+    answer = service.post("/v1/jobs", {**SPEC, "deadline": "8h"})
+    assert answer.status_code == 422
+    assert "needs duration" in answer.text
+
+
+def test_the_same_key_with_a_deadline_from_now_on_is_the_same_job(service: Service) -> None:
+    spec = {**SPEC, "deadline": "8h", "duration": "2h"}
+    first = service.post("/v1/jobs", spec, headers={"Idempotency-Key": "k"})
+    service.clock.advance(60)
+    again = service.post("/v1/jobs", spec, headers={"Idempotency-Key": "k"})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["id"] == first.json()["id"]
+    assert again.json()["deadline"] == first.json()["deadline"]
+
+
+def test_spot_only_for_a_long_job_without_a_checkpoint_is_refused_unless_insisted_on(
+    service: Service,
+) -> None:
+    spec = {**SPEC, "duration": "3d", "checkpoint": None}
+    refused = service.post("/v1/jobs", {**spec, "spot": "only"})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["field"] == "spot"
+    assert "spot.use: force" in refused.json()["errors"][0]["problem"]
+    assert service.post("/v1/jobs", {**spec, "spot": "force"}).status_code == 201
+    auto = service.post("/v1/jobs", spec)
+    assert any("no checkpoint" in text and "not put on spot" in text for text in auto.json()["warnings"])
 
 
 def test_every_wrong_field_is_named_at_once(service: Service) -> None:
-    answer = service.post("/v1/jobs", {"name": "A B", "gpu": "X:1", "budget": 5, "class": "x"})
+    answer = service.post("/v1/jobs", {"name": "A B", "gpu": "X:1", "max_cost": -5, "class": "x"})
     fields = {error["field"] for error in answer.json()["errors"]}
-    assert fields == {"name", "gpu", "budget", "class", "run"}
+    assert fields == {"name", "gpu", "max_cost", "class", "run"}
 
 
 def test_a_job_is_queued_with_its_event_and_the_scheduler_is_woken(service: Service) -> None:

@@ -104,7 +104,7 @@ def test_no_token_or_a_wrong_one_is_code_5(bare: Corral, service: Running, token
         ({"resources": {"gpu": "H999:8"}}, "resources.gpu: "),
         ({"resources": {"nodes": -1}}, "resources.nodes: "),
         ({"name": "two\nlines"}, "name: "),
-        ({"budget": 5}, "budget: is not supported yet"),
+        ({"ports": 5}, "ports: is not supported yet"),
         ({"checkpoint": {"path": "/c"}}, "checkpoint.to"),
     ],
 )

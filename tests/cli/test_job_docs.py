@@ -19,7 +19,6 @@ SECTIONS: Mapping[str, Mapping[str, Reader]] = {
     "job_recovery": JOB_RECOVERY,
 }
 SAID_IN_WORDS = {
-    "deadline",  # refused
     "resources",
     "checkpoint",
     *(f"resources.{name}" for name in PLACES),  # "and these under resources"

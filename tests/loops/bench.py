@@ -143,6 +143,7 @@ class Bench:
             submitted_at=now,
             waiting_since=now,
             wake_at=now,
+            deadline=spec.deadline,
         )
         self.database.write(lambda session: session.add(job))
         self.ctx.wake("scheduler")

@@ -7,12 +7,14 @@ from datetime import timedelta
 
 import pytest
 
+from policies.deciding import explain
 from policies.model import Reason
+from policies.rule import Rule
 from providers.errors import ErrorKind, ProviderError
 from providers.memory import MemoryCloud
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import Accelerator, CapacityType, InstanceType, Scope
-from service.jobs.scheduler import policy_for
+from service.jobs.progress import Progress
 from service.jobs.view import policy_job
 from service.market.snapshot import snapshot
 from service.quotas.headroom import Drawn, Headroom
@@ -47,7 +49,8 @@ def test_the_explanation_says_what_would_help(make_bench: MakeBench, clock: Fake
     bench.turn()
     job, now = bench.job(job_id), clock.now()
     market = bench.database.read(lambda session: snapshot(session, now))
-    (candidate,) = policy_for(bench.settings, job.run_class, "research").explain(policy_job(job), market, now)
+    asked = policy_job(job, bench.settings, Progress(timedelta(0)))
+    (candidate,) = explain(Rule(), asked, market, now)
     assert candidate.reason is Reason.BLOCKED
     assert "64 of 64 vCPU free, 96 needed; 32 more in aws-1 would do" in candidate.detail
 

@@ -8,11 +8,13 @@ from itertools import pairwise
 import pytest
 from sqlmodel import Session
 
+from policies.deciding import explain
 from policies.model import Reason
+from policies.rule import Rule
 from providers.errors import ErrorKind, ProviderError
 from providers.vocabulary import CapacityType, Scope
 from service.jobs.model import Job
-from service.jobs.scheduler import policy_for
+from service.jobs.progress import Progress
 from service.jobs.view import policy_job
 from service.market.blocks import heed_signal
 from service.market.snapshot import snapshot
@@ -40,7 +42,7 @@ def test_out_of_stock_everywhere_the_job_waits_and_explains_each_candidate(dry: 
     job, now = dry.job(job_id), dry.clock.now()
     assert job.state is JobState.QUEUED
     market = dry.database.read(lambda session: snapshot(session, now))
-    candidates = policy_for(dry.settings, job.run_class, "research").explain(policy_job(job), market, now)
+    candidates = explain(Rule(), policy_job(job, dry.settings, Progress(timedelta(0))), market, now)
     assert [(c.offer.key.account, c.reason) for c in candidates] == [
         ("aws", Reason.BLOCKED),
         ("gcp", Reason.BLOCKED),

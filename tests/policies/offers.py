@@ -47,6 +47,7 @@ def job(work: float, slack: float, **more: Any) -> Job:
         "waiting_since": NOW,
         "work_left": timedelta(hours=work),
         "restart": timedelta(hours=0.1),
+        "resumes": True,
         "deadline": NOW + timedelta(hours=work + slack + 0.1),
     }
     return Job(**{**given, **more})

@@ -1,0 +1,173 @@
+"""Jobs with a deadline: the rule of their class says what is allowed, the policy `deadline` says when.
+
+The policy `deadline` weighs every offer that it is shown, so it is shown those that can matter: all of which
+something was seen, and of the others, which are alike but for price and place, the cheapest. Reserved
+capacity is taken first where the rule allows it: it is paid for, and cannot be lost before its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from policies import deadline
+from policies.appraisal import Appraiser
+from policies.model import (
+    MAX_RANKED,
+    Block,
+    Candidate,
+    Decision,
+    Evidence,
+    Job,
+    Launch,
+    Market,
+    Move,
+    Reason,
+    Stay,
+    Stop,
+    Wait,
+)
+from policies.observed import IndexedMarket, indexed
+from policies.rule import Rule
+from policies.shelves import UNPRICED
+from providers.vocabulary import CapacityType, Offer, OfferKey
+
+
+class _Shown:
+    """The offers that matter to one job, as an `ObservedMarket`."""
+
+    def __init__(self, market: IndexedMarket, offers: Iterable[Offer]) -> None:
+        self._market = market
+        self.offers = tuple(offers)
+        self.observations: Mapping[str, float] = market.observations
+        self.evidence: Mapping[OfferKey, Evidence] = market.evidence
+
+    def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
+        return self._market.block_of(offer, now, image, nodes)
+
+
+def decide(rule: Rule, job: Job, market: Market, now: datetime) -> Decision:
+    """What to do now about a job with a deadline."""
+    look = Appraiser(rule, job, indexed(market), now)
+    if job.placement is not None and job.placement.key.capacity_type is CapacityType.RESERVED:
+        late = job.deadline is not None and job.work_left is not None and now + job.work_left > job.deadline
+        return Stay("reserved capacity is free until its end", deadline_at_risk=late)
+    reserved = _reserved(look)
+    if reserved and job.placement is None:
+        return Launch(reserved, "reserved capacity is free, and paid for anyway")
+    shown = _Shown(look.market, _that_matter(look))
+    if not shown.offers:
+        return _nothing(look)
+    decision = deadline.decide(job, shown, now)
+    if job.placement is not None and isinstance(decision, Launch | Move):
+        return _no_further(rule, job, decision)
+    return decision
+
+
+def explain(rule: Rule, job: Job, market: Market, now: datetime) -> list[Candidate]:
+    """Every offer that fits: as the policy `deadline` sees those that the rule allows, then the others."""
+    look = Appraiser(rule, job, indexed(market), now)
+    allowed, shut = [], []
+    for offer in look.market.fitting(job.needs):
+        closed = look.closed.get(offer.key.capacity_type)
+        if closed is None:
+            allowed.append(offer)
+        else:
+            shut.append(Candidate(offer, reason=closed[0], detail=closed[1]))
+    reserved = _reserved(look)
+    ranked = [Candidate(offer, rank) for rank, offer in enumerate(reserved, start=1)]
+    told = deadline.explain(job, _Shown(look.market, allowed), now)
+    if reserved:
+        told = [_after_reserved(candidate) for candidate in told if candidate.offer not in reserved]
+    return [*ranked, *(_appraised(look, candidate) for candidate in told), *shut]
+
+
+def _appraised(look: Appraiser, candidate: Candidate) -> Candidate:
+    if candidate.offer.price is None or candidate.reason not in _USABLE:
+        return candidate
+    choice = look.choice(candidate.offer)
+    return replace(candidate, cost=choice.cost, chance=choice.chance)
+
+
+_USABLE = (None, Reason.BLOCKED, Reason.NOT_WORTH_IT)
+
+
+def _nothing(look: Appraiser) -> Decision:
+    """No offer is left to weigh: the money is used up, or there is none that the job may use."""
+    job, shelf = look.job, look.market.fitting(look.job.needs)
+    if job.placement is not None:
+        return Stay("what it runs on is no longer listed")
+    counts = shelf.unfit + Counter(_refusals(look))
+    if job.money_left is not None and set(counts) - set(shelf.unfit) == {str(Reason.MAX_COST)}:
+        return Stop("max_cost leaves nothing for a start on any offer", deadline_at_risk=True)
+    return Wait(None, "no offer can be used", dict(counts), deadline_at_risk=True)
+
+
+def _refusals(look: Appraiser) -> Iterator[str]:
+    for offer in look.market.fitting(look.job.needs):
+        refusal = look.refusal(offer)
+        if refusal is not None:
+            yield str(refusal[0])
+
+
+def _after_reserved(candidate: Candidate) -> Candidate:
+    if candidate.reason is not None:
+        return candidate
+    return Candidate(candidate.offer, None, Reason.NOT_WORTH_IT, "reserved capacity is free")
+
+
+def _no_further(rule: Rule, job: Job, decision: Launch | Move) -> Decision:
+    """What a running job does of what the policy would: not what its rule, or its own nature, forbids."""
+    if not job.resumes:
+        why = f"{decision.why}; but no checkpoint would carry its work over"
+        return Stay(why, deadline_at_risk=decision.deadline_at_risk)
+    if isinstance(decision, Launch):
+        return decision  # the deadline asks for it, or the money
+    held = (
+        "the rule allows no moves"
+        if not rule.moves
+        else f"it has run for less than {rule.min_dwell.total_seconds() / 60:g} min"
+        if job.ran < rule.min_dwell
+        else f"it was moved {job.moves} times already"
+        if job.moves >= rule.max_moves
+        else None
+    )
+    if held is None:
+        return decision
+    return Stay(f"a move would pay ({decision.why}), but {held}", decision.deadline_at_risk)
+
+
+def _reserved(look: Appraiser) -> tuple[Offer, ...]:
+    entries = look.market.fitting(look.job.needs).entries[CapacityType.RESERVED]
+    found = [offer for _, _, offer in entries if look.refusal(offer) is None and look.blocked(offer) is None]
+    return tuple(found[:MAX_RANKED])
+
+
+def _that_matter(look: Appraiser) -> Iterator[Offer]:
+    """All of which something was seen and where it runs; of the rest the cheapest, per egress and whether
+    they can be tried: no other could come before them.
+    """
+    here = look.job.placement.key if look.job.placement else None
+    for kind in (CapacityType.ON_DEMAND, CapacityType.SPOT):
+        if kind in look.closed:
+            continue
+        taken: dict[tuple[float, bool], int] = {}
+        full: set[float] = set()
+        for price, _, offer in look.market.fitting(look.job.needs).entries[kind]:
+            key = offer.key
+            if key == here or (kind is CapacityType.SPOT and key in look.market.evidence):
+                yield offer
+                continue
+            if price == UNPRICED:
+                continue
+            egress = look.choice(offer).egress
+            if egress in full or look.refusal(offer) is not None:
+                continue
+            group = (egress, look.blocked(offer) is None)
+            number = taken[group] = taken.get(group, 0) + 1
+            if number <= MAX_RANKED:
+                yield offer
+            if group[1] and number >= MAX_RANKED:
+                full.add(egress)  # what follows costs more, open or not
