@@ -12,8 +12,10 @@ from functools import cached_property
 from policies.estimates import Estimate, estimate, pooled
 from policies.fit import affordable, fits, permitted
 from policies.model import Candidate, Job, ObservedMarket, Reason, key_order
+from policies.worth import Source, Worth, worth
 from providers.vocabulary import CapacityType, Offer
 
+SURE = 0.01
 SPOT_ONLY_FALLBACK = 2.0
 ROUNDING = 6e-7  # of durations, which are kept in microseconds
 
@@ -35,6 +37,8 @@ class Option:
     lasts: float
     outage: float
     chance: float
+    progress: float
+    source: Source | None = None
 
     @property
     def is_spot(self) -> bool:
@@ -128,6 +132,37 @@ class Course:
         spent = option.price * self.step / 3600 + option.egress
         return spent + self._finish_from(option, left) <= self.money + 1e-9
 
+    @cached_property
+    def worth(self) -> Worth:
+        """Of slack and of work."""
+        sources = [o.source for o in self.options if o.source is not None]
+        return worth(
+            sources, self.fallback, slack=self.slack, work=self.work, restart=self.restart, step=self.step
+        )
+
+    @property
+    def launch_worth(self) -> float:
+        """USD that the slack which a launch takes is worth."""
+        return self.worth.slack * self.restart / 3600
+
+    def rate(self, option: Option) -> float:
+        """USD an hour of progress, the slack that the launch takes included."""
+        return option.rate + self.launch_worth * 3600 / option.progress
+
+    def wait_cost(self, outage: float) -> float:
+        """USD for an outage without anything running."""
+        return self.worth.slack * outage / 3600
+
+    def bridge_cost(self, outage: float) -> float:
+        """USD for an outage on on-demand: its launch, and work that cannot be done on spot any more.
+
+        Infinite where slack is left for one launch only, so that on-demand would have to be for good.
+        """
+        if self.slack < 2 * self.restart:
+            return math.inf
+        lost = self.worth.work * max(0.0, outage - self.restart) + self.fallback * self.restart
+        return lost / 3600 + self.launch_worth
+
     def _is_current(self, option: Option) -> bool:
         return self.current is not None and option.offer.key == self.current.offer.key
 
@@ -218,9 +253,12 @@ def _option(job: Job, offer: Offer, expected: Estimate, open_: bool, work: float
     price = (offer.price or 0.0) * job.needs.nodes
     if key.capacity_type is not CapacityType.SPOT:
         rate = price + egress * 3600 / max(work, restart)
-        return Option(offer, price, egress, open_, pending, rate, work, 0.0, 1.0)
-    paid = expected.life.within(work + pending)
-    progress = max(paid - expected.life.within(pending), 1e-9)
+        return Option(offer, price, egress, open_, pending, rate, work, 0.0, 1.0, work)
+    life, outage = expected.life, max(expected.outage.typical, 1.0)
+    paid = life.within(work + pending)
+    progress = max(paid - life.within(pending), 1e-9)
     rate = (price * paid + egress * 3600) / progress
-    lasts = expected.life.within(work)
-    return Option(offer, price, egress, open_, pending, rate, lasts, expected.outage.typical, expected.chance)
+    lasts = max(life.within(work), 1.0)
+    chance = min(max(expected.chance, SURE), 1 - SURE)
+    source = Source(price, egress, lasts, outage, chance, life.ends)
+    return Option(offer, price, egress, open_, pending, rate, lasts, outage, chance, progress, source)

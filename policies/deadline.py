@@ -3,15 +3,17 @@
 The rule, with its reasons, is in docs/policies.md. In short, per look at the market:
 
 * Spot or waiting is chosen only where on-demand could still finish if it brought nothing (`Course.safe`).
+* An hour of slack and an hour of work have a worth: what they can be expected to save (`policies.worth`).
 * An offer costs what an hour of *progress* on it costs: price over the spell it is expected to last, plus
-  restart and egress, over the progress made in it (`Option.rate`).
+  restart, egress and the slack that the launch takes, over the progress made in it (`Course.rate`).
 * Without capacity the job takes the best offer that is no dearer than the best of those it could wait for,
-  the wait priced by what slack is worth, which grows as slack shrinks. At the reserve it waits no more.
-* A running job moves only if saving × time beats restart, egress and the slack that the move burns.
+  the wait priced at what slack is worth, or bridges the outage on on-demand if that costs less.
+* A running job moves only if saving × time beats restart, egress and the slack that the move takes.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -34,9 +36,7 @@ from policies.model import (
 )
 from providers.vocabulary import Offer
 
-WAIT_WORTH = 0.4
-SLACK_AMPLE, SLACK_SCARCE, SCARCITY_POWER = 0.5, 0.05, 1.5
-RESERVE_OF_WORK, RESERVE_RESTARTS = 0.15, 1.0
+AMPLE_OF_WORK = 0.15
 MOVE_MARGIN = 0.3
 NEAR_THE_END_RESTARTS = 5.0
 
@@ -82,21 +82,49 @@ def _decide(course: Course) -> _Settled:
 
 
 def _begin(course: Course) -> _Settled:
-    """Nothing runs: take the best offer, or wait for a better one."""
-    may_wait = bool(course.spot) and course.slack > _reserve(course) and course.safe_to_wait
-    limit = _reservation_price(course) if may_wait else course.fallback
-    spot = [o for o in course.spot if o.open and o.rate <= limit * (1 + 1e-9) and course.may_hold(o)]
+    """Nothing runs: take the best offer, wait for a better one, or bridge the time on on-demand."""
+    may_wait = course.safe_to_wait
+    good = [o for o in course.spot if o.rate < course.fallback and (may_wait or o.open)]
+    ready = [o for o in good if o.open and course.may_hold(o)]
+    closed = [o for o in good if not o.open]
+    limit = _reservation_price(course, [*ready, *closed])
+    spot = [o for o in ready if course.rate(o) <= limit * (1 + 1e-9)]
     if spot:
-        return Launch(_offers(spot), f"spot at up to ${limit:.2f} an hour of progress")
-    if may_wait:
+        return Launch(_offers(spot), f"spot at ${spot[0].rate:.2f} an hour of progress")
+    if closed and _waits(course, closed):
         return Wait(None, f"{course.slack / 3600:.1f} h of slack: waiting is cheaper", _counts(course))
     on_demand = course.open_on_demand
     if on_demand:
-        return Launch(_offers(on_demand), "on-demand: the slack that is left is kept in reserve")
+        return Launch(_offers(on_demand), "on-demand: dearer than spot, but cheaper than to wait for it")
     late = [o for o in course.spot if o.open and course.affords(o)]
     if late:
         return Launch(_offers(late), "on-demand cannot be had: any spot")
     return Wait(None, "neither spot nor on-demand can be tried now", _counts(course))
+
+
+def _reservation_price(course: Course, options: Iterable[Option]) -> float:
+    """USD an hour of progress: the best that can be had, an outage included where it must be waited for."""
+    outages = ((o, 0.0 if o.open else _outage_cost(course, o.outage)) for o in options)
+    return min((course.rate(o) + 3600 * cost / o.progress for o, cost in outages), default=math.inf)
+
+
+def _outage_cost(course: Course, outage: float) -> float:
+    return min(course.wait_cost(outage), course.bridge_cost(outage))
+
+
+def _waits(course: Course, closed: Iterable[Option]) -> bool:
+    """Whether an outage of all of these is waited out rather than bridged on on-demand.
+
+    Slack is spent before work: waiting and bridging can cost the same, and what is done on on-demand is gone
+    if more spot comes than expected. Where slack is left for one launch only, waiting is free until that
+    launch could no longer be made.
+    """
+    if course.slack < 2 * course.restart:
+        return course.slack - course.step >= course.restart
+    if course.slack > AMPLE_OF_WORK * course.work + course.restart:
+        return True
+    outage = 1 / sum(1 / option.outage for option in closed)
+    return course.wait_cost(outage) <= course.bridge_cost(outage)
 
 
 def _go_on(course: Course, current: Option) -> _Settled:
@@ -115,45 +143,19 @@ def _go_on(course: Course, current: Option) -> _Settled:
     return Stay("on the best that is worth it" if current.is_spot else "no spot that repays the move")
 
 
-def _reserve(course: Course) -> float:
-    """Seconds of slack that are not spent on waiting: without them a job on on-demand could not use spot
-    that comes back, as going there and back takes two restarts.
-    """
-    return RESERVE_OF_WORK * course.work + RESERVE_RESTARTS * course.restart
-
-
-def _scarcity(course: Course) -> float:
-    """From 0 (slack enough for anything) to 1 (none to spare)."""
-    share = course.slack / course.work
-    scarce = (SLACK_AMPLE - share) / (SLACK_AMPLE - SLACK_SCARCE)
-    return float(min(1.0, max(0.0, scarce)) ** SCARCITY_POWER)
-
-
-def _reservation_price(course: Course) -> float:
-    """USD an hour of progress: the best that could be had by waiting, the wait included."""
-    best = min((option.rate for option in course.spot), default=course.fallback)
-    worth = WAIT_WORTH * max(0.0, course.fallback - best) * _scarcity(course)
-    waits = (
-        option.rate + (0.0 if option.open else worth * option.outage / max(option.lasts, course.step))
-        for option in course.spot
-    )
-    return min((*waits, course.fallback))
-
-
 def _repays(course: Course, current: Option, option: Option) -> bool:
     """Whether leaving for another place saves more than it costs."""
     near_the_end = course.work < NEAR_THE_END_RESTARTS * course.restart
     if near_the_end or option.price >= current.price or not course.may_hold(option):
         return False
-    restart, hours = course.restart / 3600, option.lasts / 3600
-    saving = (current.price - option.price) * hours
-    if not current.is_spot:
-        # There and back again: both restarts are made up for on on-demand, and take slack.
-        back = option.egress + 2 * restart * course.fallback
-        return course.slack >= course.restart and saving > back
-    premium = max(0.0, course.fallback - option.price)
-    cost = option.egress + restart * (option.price + _scarcity(course) * premium)
-    return saving > cost * (1 + MOVE_MARGIN)
+    saving = (current.price - option.price) * option.lasts / 3600
+    unworked = (course.fallback - course.worth.work) * course.restart / 3600
+    launch = option.egress + unworked + course.launch_worth
+    if current.is_spot:
+        return saving > launch * (1 + MOVE_MARGIN)
+    # There and back again: on-demand would be launched once more.
+    back = course.fallback * course.restart / 3600 + course.launch_worth
+    return course.slack >= course.restart and saving > launch + back
 
 
 def _offers(options: Iterable[Option]) -> tuple[Offer, ...]:

@@ -17,7 +17,7 @@ from policies.model import Evidence
 
 PRIOR_SECONDS = 3600.0
 PRIOR_SPELLS = 1.0
-HISTORY_SPELLS = 8.0
+HISTORY_SPELLS = 1.0
 HALF_LIFE_SECONDS = 24 * 3600.0
 UNSEEN_SHARE = 0.5
 
@@ -75,16 +75,18 @@ def observe(evidence: Evidence | None, available: bool, now: datetime) -> Eviden
 
 
 def pooled(evidence: Iterable[Evidence]) -> Estimate:
-    """What to expect of an offer that was never tried: like all that were, but not much worse than the prior,
-    or a few bad ones would keep the rest from ever being tried.
+    """What to expect of an offer that was never tried: like those that were, each counted once, and one more
+    of which nothing is known. Not much worse than the prior, or a few bad ones would keep the rest from ever
+    being tried.
     """
-    up = down = losses = gains = 0.0
+    life = outage = math.log(PRIOR_SECONDS)
+    count = 1
     for one in evidence:
-        up, losses = up + one.up_seconds, losses + one.losses
-        down, gains = down + one.down_seconds, gains + one.gains
-    life = max((PRIOR_SECONDS + up) / (1 + losses), PRIOR_SECONDS / 2)
-    outage = (PRIOR_SECONDS + down) / (1 + gains)
-    return Estimate(Spell(PRIOR_SPELLS, life), Spell(PRIOR_SPELLS, outage), life / (life + outage))
+        life += math.log((PRIOR_SECONDS + one.up_seconds) / (1 + one.losses))
+        outage += math.log((PRIOR_SECONDS + one.down_seconds) / (1 + one.gains))
+        count += 1
+    lasts, absent = max(math.exp(life / count), PRIOR_SECONDS / 2), math.exp(outage / count)
+    return Estimate(Spell(PRIOR_SPELLS, lasts), Spell(PRIOR_SPELLS, absent), lasts / (lasts + absent))
 
 
 def estimate(evidence: Evidence | None, prior: Estimate, now: datetime) -> Estimate:
