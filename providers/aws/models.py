@@ -24,6 +24,8 @@ OPERATIONS: dict[str, frozenset[str]] = {
             "DescribeInstanceTypes",
             "DescribeInstances",
             "DescribePlacementGroups",
+            "DescribeRegions",
+            "DescribeRouteTables",
             "DescribeSpotPriceHistory",
             "DescribeSubnets",
             "GetSpotPlacementScores",

@@ -73,6 +73,7 @@ def _operations() -> dict[tuple[str, str], Operation]:
         ("ec2", "DescribePlacementGroups"): groups.describe,
         ("ec2", "DeletePlacementGroup"): groups.delete,
         ("ec2", "GetSpotPlacementScores"): advice.get_spot_placement_scores,
+        ("ec2", "DescribeRouteTables"): estate.describe_route_tables,
         ("ec2", "DescribeSubnets"): estate.describe_subnets,
         ("ec2", "DescribeSecurityGroups"): estate.describe_security_groups,
         ("ec2", "DescribeImages"): estate.describe_images,

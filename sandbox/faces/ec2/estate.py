@@ -20,6 +20,12 @@ _SUBNET_FILTERS: dict[str, Getter] = {
     "subnet-id": lambda row: [row["SubnetId"]],
     "vpc-id": lambda row: [row["VpcId"]],
 }
+_TABLE_FILTERS: dict[str, Getter] = {
+    "tag:": lambda row: {},
+    "association.main": lambda row: [one["Main"] for one in row["Associations"]],
+    "route-table-id": lambda row: [row["RouteTableId"]],
+    "vpc-id": lambda row: [row["VpcId"]],
+}
 _GROUP_FILTERS: dict[str, Getter] = {
     "tag:": lambda row: {},
     "group-id": lambda row: [row["GroupId"]],
@@ -68,6 +74,28 @@ def _subnet(context: Context, subnet: Subnet) -> dict[str, Any]:
         "MapPublicIpOnLaunch": True,
         "Tags": [],
     }
+
+
+def describe_route_tables(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:
+    """The main table of the default network, whose way out is an internet gateway."""
+    no_ids_and_pages(params, "RouteTableIds")
+    dry_run(params)
+    suffix = context.site.vpc.removeprefix("vpc-")
+    local = {"DestinationCidrBlock": "172.31.0.0/16", "GatewayId": "local", "State": "active"}
+    out = {"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": f"igw-{suffix}", "State": "active"}
+    row = {
+        "RouteTableId": f"rtb-{suffix}",
+        "VpcId": context.site.vpc,
+        "OwnerId": ACCOUNT,
+        "Associations": [{"Main": True, "RouteTableId": f"rtb-{suffix}"}],
+        "Routes": [local, out],
+        "Tags": [],
+    }
+    for one in params.get("RouteTableIds", []):
+        if one != row["RouteTableId"]:
+            raise missing("InvalidRouteTableID.NotFound", "routeTable", [one])
+    shown, token = page(filtered([row], params.get("Filters", []), _TABLE_FILTERS), params, "route tables")
+    return {"RouteTables": shown, "NextToken": token}
 
 
 def describe_security_groups(context: Context, params: dict[str, Any]) -> Mapping[str, Any]:

@@ -268,6 +268,19 @@ def market(stub: StubServer) -> StubServer:
     stub.script("ListServiceQuotas", json_ok({"Quotas": limits}))
     stub.script("ListAWSDefaultServiceQuotas", json_ok({"Quotas": []}))
     answer("DescribeInstances", "<reservationSet/>")
+    answer("DescribeCapacityReservations", "<capacityReservationSet/>")
+    stub.script("ListRequestedServiceQuotaChangeHistory", json_ok({"RequestedQuotas": []}))
+    answer(
+        "DescribeRegions",
+        "<regionInfo><item><regionName>us-east-1</regionName><optInStatus>opt-in-not-required</optInStatus>"
+        "</item></regionInfo>",
+    )
+    answer(
+        "DescribeRouteTables",
+        "<routeTableSet><item><associationSet><item><main>true</main></item></associationSet><routeSet><item>"
+        "<destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><gatewayId>igw-1</gatewayId><state>active</state>"
+        "</item></routeSet></item></routeTableSet>",
+    )
     return stub
 
 
@@ -383,7 +396,7 @@ def test_check_tells_what_is_wrong_and_how_to_mend_it(market: StubServer) -> Non
     assert all(result.ok for result in provider.check())
     market.script("RunInstances", error("UnauthorizedOperation", "You are not authorized", 403))
     wrong = [result for result in provider.check() if not result.ok]
-    assert [result.subject for result in wrong] == [f"{REGION} launch"]
+    assert [result.subject for result in wrong] == [f"{REGION} on-demand launch", f"{REGION} spot launch"]
     assert "permissions" in wrong[0].remedy
     provider.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from providers.aws.adapter import AwsProvider
-from providers.aws.check import quotas_above_zero
+from providers.aws.region_check import quotas_above_zero
 from providers.errors import ErrorKind, ProviderError
 from providers.quotas import QuotaListing
 from tests.clocks import FakeClock
