@@ -32,7 +32,17 @@ OTHER_VARIABLES = frozenset(
     | {"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_PROJECT", "CORRAL_DEBUG", "CORRAL_ROOT", "CORRAL_METADATA_URL"}
 )
 RELOADABLE = frozenset(
-    {"accounts", "routes", "shares", "quota_desk", "limits", "times", "notifications", "log_level"}
+    {
+        "accounts",
+        "routes",
+        "shares",
+        "quota_desk",
+        "limits",
+        "times",
+        "retention",
+        "notifications",
+        "log_level",
+    }
 )
 MAX_FILE_BYTES = 4 << 20
 
@@ -86,8 +96,8 @@ def digest(settings: Settings) -> str:
 class Configuration:
     """The settings in force, and how to read them again.
 
-    Reloading changes accounts, routes, the quota desk, limits, times, notifications and the log level, all of
-    them or none: whatever else has changed needs a restart, and then nothing is taken over.
+    Reloading changes accounts, routes, the quota desk, limits, times, retention, notifications and the log
+    level, all of them or none: whatever else has changed needs a restart, and then nothing is taken over.
     """
 
     def __init__(

@@ -26,6 +26,7 @@ from service.nodes import loop as nodes
 from service.notifications.loop import Notifier
 from service.quota_desk import desk
 from service.quotas import reader as quotas
+from service.retention.loop import Retention
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +49,7 @@ def steps() -> dict[str, Step]:
         "reaper": reaper.step,
         "nodes": nodes.step,
         "notifications": Notifier().step,
+        "retention": Retention().step,
     }
 
 

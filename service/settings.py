@@ -66,6 +66,18 @@ class Times(Part):
     max_age_without_limit: float = Field(default=7 * 86400, ge=3600, le=90 * 86400)
 
 
+class Kept(Part):
+    """How long things are kept, in seconds. logs: from the end of their attempt. blobs: uploads that no job
+    names. events: also those of jobs that are over. jobs: with attempts, instances and charges, so that
+    `corral cost` reaches back no further.
+    """
+
+    logs: float = Field(default=30 * 86400, ge=3600)
+    blobs: float = Field(default=30 * 86400, ge=86400)
+    events: float = Field(default=90 * 86400, ge=86400)
+    jobs: float = Field(default=400 * 86400, ge=86400)
+
+
 class Limits(Part):
     """What is refused beyond. Bytes unless the name says otherwise.
 
@@ -142,6 +154,7 @@ class Settings(Part):
     quota_desk: QuotaDesk = QuotaDesk()
     times: Times = Times()
     limits: Limits = Limits()
+    retention: Kept = Kept()
     notifications: Notifications = Notifications()
     clock: str = Field(default="0:1", pattern=r"^[0-9.e+]+:[0-9.e+]+$")
     log_level: Literal["debug", "info", "warning", "error"] = "info"

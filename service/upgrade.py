@@ -19,8 +19,7 @@ from service.settings import Settings
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# The newest revision in migrations/versions; written here so that a start needs no alembic to know it.
-HEAD = "0006_observations"
+# The revisions in migrations/versions; written here so that a start needs no alembic to know them.
 REVISIONS: tuple[str, ...] = (
     "0001",
     "0002_quota_requests",
@@ -28,7 +27,9 @@ REVISIONS: tuple[str, ...] = (
     "0004_reservations",
     "0005_nodes",
     "0006_observations",
+    "0007_logs_expired",
 )
+HEAD = REVISIONS[-1]
 DATABASE_FILE = "corral.db"
 RETIRED = ".moved"
 """What is appended to the name of a SQLite file that was moved to PostgreSQL."""

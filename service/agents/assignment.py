@@ -45,11 +45,6 @@ def assignment(session: Session, ctx: Context, instance: Instance, attempt: Atte
     }
 
 
-def named_blobs(spec: JobSpec) -> frozenset[str]:
-    """The blobs that an agent of the job may fetch."""
-    return frozenset([file.sha256 for file in spec.files] + ([spec.workdir] if spec.workdir else []))
-
-
 def _secrets(session: Session, ctx: Context, job: Job, spec: JobSpec) -> dict[str, str]:
     if not spec.secrets:
         return {}

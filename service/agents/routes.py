@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from sqlmodel import Session
 
 from service.agents import reports
-from service.agents.assignment import assignment, named_blobs
+from service.agents.assignment import assignment
 from service.agents.directives import Answer
 from service.agents.sessions import Hello, authenticate, check_claim, hello, still_serving
 from service.agents.updates import offered, zipapp_bytes
@@ -20,7 +20,7 @@ from service.agents.user_data import PROTOCOL
 from service.api.problems import Problem, not_found
 from service.api.texts import Reported
 from service.attempts.model import Attempt
-from service.blobs.store import blob_key
+from service.blobs.store import blob_key, named_blobs
 from service.context import Context
 from service.instances.model import AgentState, Instance
 from service.jobs.model import Job

@@ -67,6 +67,7 @@ class Attempt(Claimable, table=True):
     error_code: str | None = Field(default=None, max_length=128)
     checkpoint: str | None = Field(default=None, max_length=255)
     checkpoint_at: datetime | None = None
+    logs_expired_at: datetime | None = None
 
     @property
     def offer_key(self) -> OfferKey:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from service.blobs.model import Blob
+from service.jobs.spec import JobSpec
 
 
 def blob_key(project_id: str, sha256: str) -> str:
@@ -33,3 +35,19 @@ def keep_blob(session: Session, project_id: str, sha256: str, size: int, now: da
         return False
     session.add(Blob(project_id=project_id, sha256=sha256, bytes=size, created_at=now, used_at=now))
     return True
+
+
+def named_blobs(spec: JobSpec) -> frozenset[str]:
+    """The uploads that a job needs."""
+    return frozenset([file.sha256 for file in spec.files] + ([spec.workdir] if spec.workdir else []))
+
+
+def note_use(session: Session, project_id: str, hashes: Iterable[str], now: datetime) -> None:
+    """A job names these uploads: they are kept for as long again."""
+    named = sorted(hashes)
+    if named:
+        session.connection().execute(
+            update(Blob)
+            .where(col(Blob.project_id) == project_id, col(Blob.sha256).in_(named))
+            .values(used_at=now)
+        )

@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from policies.model import SpotUse
 from policies.rule import Rule
 from service.api.problems import FieldError, InvalidFieldsError, Problem
-from service.blobs.store import missing_blobs
+from service.blobs.store import missing_blobs, named_blobs, note_use
 from service.context import Context
 from service.identifiers import new_id
 from service.jobs.draft import Draft
@@ -68,6 +68,7 @@ def submit(
         if before is not None:
             return _again(before, digest)
     now = ctx.now()
+    note_use(session, project.id, named_blobs(spec), now)
     row: dict[str, Any] = {
         "id": new_id("job", now, ctx.chance),
         "project_id": project.id,

@@ -47,7 +47,7 @@ class Log:
 
 
 def find_log(session: Session, attempt_id: str, rank: int, after: int = 0) -> Log:
-    """The chunks of a log from the one that holds the byte `after` on."""
+    """The chunks of a log from the one that holds the byte `after` on. Problem 410 once it has expired."""
     attempt = session.get(Attempt, attempt_id)
     job = session.get(Job, attempt.job_id) if attempt else None
     rows = session.exec(
@@ -59,6 +59,8 @@ def find_log(session: Session, attempt_id: str, rank: int, after: int = 0) -> Lo
         )
         .order_by(col(LogChunk.offset))
     ).all()
+    if attempt is not None and attempt.logs_expired_at is not None:
+        raise expired()
     over = attempt is None or attempt.ended_at is not None or (job is not None and job.ended_at is not None)
     return Log(attempt_id, rank, tuple(Chunk(row.offset, row.bytes) for row in rows), over)
 
@@ -124,4 +126,9 @@ def _chunk(store: ObjectStore, log: Log, chunk: Chunk) -> bytes:
     try:
         return store.get(chunk_key(log.attempt_id, log.rank, chunk.offset, chunk.size))
     except FileNotFoundError:
-        raise Problem(410, "the log is past its retention", code="expired") from None
+        raise expired() from None
+
+
+def expired() -> Problem:
+    """What who asks for a log is told once its time is over."""
+    return Problem(410, "the log is past its retention", code="expired")

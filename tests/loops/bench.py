@@ -326,7 +326,7 @@ class Bench:
         return ctx
 
     def _submit(self, place: Place, call: Callable[[], None]) -> None:
-        assert place[0] in ("memory", STANDING)
+        assert place[0] in ("memory", STANDING, "retention")
         self.calls.append(call)
 
     def _found(self, session: Session) -> None:
