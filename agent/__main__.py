@@ -1,4 +1,6 @@
-"""Command line: `python agent.pyz` runs the agent, `supervise FOLDER` is what it starts for each stage."""
+"""Command line: `python agent.pyz` runs the agent, `supervise FOLDER` is what it starts for each stage;
+`node` serves attempts one after another on a machine of one's own.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ def main(arguments: list[str]) -> int:
 
         sys.stdout.write(f"{__version__}\n")
         return 0
+    if arguments[:1] == ["node"]:
+        from agent.node.start import run as serve
+
+        return serve(arguments[1:], os.environ)
     if arguments:
-        sys.stderr.write("usage: agent.pyz [version]\n")
+        sys.stderr.write("usage: agent.pyz [version | node [URL CODE [--ca FILE]]]\n")
         return 2
     from agent.start import run
 

@@ -11,7 +11,7 @@ from agent.paths import Paths
 from clock import Clock
 
 WAIT_SECONDS = 600.0
-PROVIDERS = ("aws", "gcp", "azure")
+PROVIDERS = ("aws", "gcp", "azure", "standing")
 
 
 class ConfigurationError(Exception):
@@ -20,12 +20,15 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`claim_code` is good for hello only. `ca`: a private certificate authority, PEM."""
+    """`claim_code` is good for hello only. `ca`: a private certificate authority, PEM. `instance_id`: given
+    where no metadata service tells it, on a standing node.
+    """
 
     service_url: str
     claim_code: str
     provider: str
     ca: str | None = None
+    instance_id: str | None = None
 
     @property
     def attempt(self) -> str:
@@ -44,6 +47,8 @@ def parse(value: Any) -> Configuration:
         raise ConfigurationError("service_url: expected https://… (http://… on loopback)")
     if value["provider"] not in PROVIDERS:
         raise ConfigurationError(f"provider {value['provider']!r}: expected one of {', '.join(PROVIDERS)}")
+    if value["provider"] == "standing" and not isinstance(value.get("instance_id"), str):
+        raise ConfigurationError("instance_id: expected a text")
     if value.get("protocol") != 1:
         raise ConfigurationError(f"protocol {value.get('protocol')!r}: this agent speaks 1")
     return Configuration(
@@ -51,6 +56,7 @@ def parse(value: Any) -> Configuration:
         claim_code=value["claim_code"],
         provider=value["provider"],
         ca=value.get("ca"),
+        instance_id=value.get("instance_id"),
     )
 
 

@@ -15,12 +15,13 @@ from agent import configuration, metadata
 from agent.agent import Agent, World
 from agent.checkpoints.objects import forget_inherited_credentials
 from agent.client import ServiceClient
+from agent.metadata.standing import StandingWatcher
 from agent.orders import Halt, HaltOrder
 from agent.paths import Paths
 from agent.phases import live
 from agent.protocol import ExitReason
 from agent.stages import program
-from clock import ScaledClock
+from clock import Clock, ScaledClock
 
 METADATA_ENVIRONMENT = "CORRAL_METADATA_URL"
 _SHUTDOWN_SECONDS = 25.0  # Compute Engine cuts the power 30 s after the signal; systemd waits longer
@@ -49,7 +50,7 @@ def run(environment: Mapping[str, str]) -> int:
             clock=clock,
             chance=random.Random(),  # noqa: S311 - jitter
             configuration=handed,
-            watcher=metadata.watcher_for(handed.provider, url, clock),
+            watcher=_watcher(handed, url, clock),
             client=ServiceClient(handed.service_url, clock, ca=handed.ca),
             zipapp=place if place.is_file() else None,
         )
@@ -58,6 +59,12 @@ def run(environment: Mapping[str, str]) -> int:
     live(agent)
     end_instance(paths)
     return 0
+
+
+def _watcher(handed: configuration.Configuration, url: str, clock: Clock) -> metadata.Watcher:
+    if handed.provider == "standing":
+        return StandingWatcher(handed.instance_id or "")
+    return metadata.watcher_for(handed.provider, url, clock)
 
 
 def end_instance(paths: Paths) -> None:
