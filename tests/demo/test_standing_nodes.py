@@ -14,7 +14,7 @@ from providers.vocabulary import Offer
 from service.attempts.model import Attempt, Charge
 from service.attempts.plan import plan_attempt
 from service.loops import steps
-from service.market.snapshot import read_offers
+from service.market.offers import read_offers
 from tests.agent.node import NodeMachine
 from tests.agent.service import wait_for
 from tests.api.listening import listening
