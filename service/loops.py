@@ -24,7 +24,7 @@ from service.jobs.scheduler import Scheduler
 from service.market.market import Market
 from service.nodes import loop as nodes
 from service.notifications.loop import Notifier
-from service.quota_desk import desk
+from service.quota_desk.desk import Desk
 from service.quotas import reader as quotas
 from service.retention.loop import Retention
 
@@ -41,7 +41,7 @@ def steps() -> dict[str, Step]:
     return {
         "market": Market().step,
         "quotas": quotas.step,
-        "quota_desk": desk.step,
+        "quota_desk": Desk().step,
         "scheduler": Scheduler().step,
         "launcher": launcher.step,
         "watcher": watcher.step,

@@ -86,7 +86,23 @@ def explain(
         return
     if answer["counts"]:
         line(f"passed over: {tally(answer['counts'])}")
+    for short in answer["quotas"]:
+        line(_quota_hint(short))
     _show_candidates(answer["candidates"], limit)
+
+
+def _quota_hint(short: dict[str, Any]) -> str:
+    """What is short, what was asked for, and how long that takes elsewhere."""
+    from service.cli.show import span
+
+    parts = [f"quota {short['provider']}/{short['region']} ({short['capacity_type']}): {short['detail']}"]
+    if short["request"]:
+        parts.append(f"request {short['request']['id']} is {short['request']['state']}")
+    if short["similar"]:
+        decision = short["similar"]["decision"]
+        took = span(decision["p50_seconds"])
+        parts.append(f"similar requests here took a median of {took}, n = {decision['n']}")
+    return "; ".join(parts)
 
 
 def of_interest(candidates: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ from service.projects.masking import redactor_of, redactors_of
 from service.projects.model import Project
 from service.projects.repository import chosen, names_by_id, scope_of
 from service.projects.tokens import Caller
+from service.quota_desk.hints import hints
 from service.states import JobState
 
 router = APIRouter(tags=["jobs"])
@@ -222,6 +223,7 @@ async def explain(
             "decision": row["decision"] or None,
             "counts": found.counts,
             "total_offers": found.total,
+            "quotas": hints(session, found.candidates, nodes, now),
             "candidates": [*market.ranked(found, nodes), *market.passed_over(found, nodes, limit)][:limit],
             "now": now,
         }

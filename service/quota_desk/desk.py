@@ -14,6 +14,7 @@ from service.quota_desk.filing import file_due
 from service.quota_desk.follow import store
 from service.quota_desk.model import QuotaRequest
 from service.quota_desk.refiling import refile_due
+from service.quota_desk.rules import Rules
 from service.quota_desk.sentences import asked_for
 from service.states import QuotaRequestState
 from service.transitions import move_quota_request
@@ -22,16 +23,23 @@ KIND = "quota_requests"
 UNDECIDED = "undecided"
 
 
-def step(ctx: Context) -> datetime | None:
-    """Do what is due; when the next thing is."""
-    now = ctx.now()
-    due = ctx.database.read(_next_due)
-    if due is not None and due <= now:
-        expire_due(ctx)
-        refile_due(ctx)
-        file_due(ctx)
-        read_due(ctx, KIND, lambda provider, region: provider.quota_requests(region), store)
-    return ctx.database.read(_next_due)
+class Desk:
+    """Its rules remember which jobs they have looked at."""
+
+    def __init__(self) -> None:
+        self._rules = Rules()
+
+    def step(self, ctx: Context) -> datetime | None:
+        """Do what is due; when the next thing is."""
+        self._rules.apply(ctx)
+        due = ctx.database.read(_next_due)
+        if due is not None and due <= ctx.now():
+            expire_due(ctx)
+            refile_due(ctx)
+            file_due(ctx)
+            read_due(ctx, KIND, lambda provider, region: provider.quota_requests(region), store)
+        dues = (ctx.database.read(_next_due), self._rules.due(ctx))
+        return min((due for due in dues if due is not None), default=None)
 
 
 def expire_due(ctx: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from service.projects.model import Role
 from service.quota_desk.model import QuotaRequest
 from service.quotas.model import QuotaReading
 from service.quotas.rows import to_row
+from service.states import QuotaRequestState
 from tests.api.service import Service
 
 BODY = {"provider": "aws", "region": "us-east-1", "gpu": "H100:16", "capacity_type": "spot"}
@@ -155,8 +157,27 @@ def test_requests_are_listed_by_state_and_what_is_a_projects_own_stays_there(des
     assert desk.get("/v1/quota-requests/qr-none").status_code == 404
 
 
-def test_waits_are_told_with_the_number_they_rest_on(any_service: Service) -> None:
-    any_service.database.write(lambda session: None)
+def test_explain_says_what_is_short_what_was_asked_for_and_how_long_that_takes(desk: Service) -> None:
+    decided = ask(desk)
+
+    def decide(session: Session) -> None:
+        row = session.get_one(QuotaRequest, decided["id"])
+        row.state, row.granted = QuotaRequestState.APPROVED, row.requested
+        row.filed_at, row.decided_at = desk.now - timedelta(days=2), desk.now
+
+    desk.database.write(decide)
+    again = ask(desk)
+    job = desk.submit()
+    (short,) = desk.get(f"/v1/jobs/{job['id']}:explain").json()["quotas"]
+    assert (short["missing"], short["unit"], short["limit"]) == (192, "vcpu", 0)
+    assert "192 more in us-east-1 would do" in short["detail"]
+    assert short["request"] == {"id": again["id"], "state": "draft"}
+    assert short["similar"]["decision"] == {"p50_seconds": 172800.0, "p90_seconds": 172800.0, "n": 1}
+    (group,) = [one for one in desk.get("/v1/quota-waits?gpu=H100").json()["items"]]
+    assert (group["size"], group["decision"]["n"], group["share_granted"]) == ("9-64", 1, 1.0)
+
+
+def test_without_requests_there_are_no_waits(any_service: Service) -> None:
     assert any_service.get("/v1/quota-waits").json() == {"items": [], "next_cursor": None}
 
 
