@@ -173,7 +173,7 @@ def test_explain_says_what_is_short_what_was_asked_for_and_how_long_that_takes(d
     assert "192 more in us-east-1 would do" in short["detail"]
     assert short["request"] == {"id": again["id"], "state": "draft"}
     assert short["similar"]["decision"] == {"p50_seconds": 172800.0, "p90_seconds": 172800.0, "n": 1}
-    (group,) = [one for one in desk.get("/v1/quota-waits?gpu=H100").json()["items"]]
+    (group,) = desk.get("/v1/quota-waits?gpu=H100").json()["items"]
     assert (group["size"], group["decision"]["n"], group["share_granted"]) == ("9-64", 1, 1.0)
 
 
