@@ -95,6 +95,15 @@ def test_an_orphan_is_ended_after_its_grace(bench: Bench) -> None:
     assert len(bench.events("orphan_found")) == 1
 
 
+def test_what_is_stopping_for_ever_is_an_orphan_too(bench: Bench) -> None:
+    """What is left of a machine that is gone shows like that, until somebody ends the rest."""
+    known(bench)
+    bench.clouds["aws"].terminate_seconds = 100_000
+    bench.clouds["aws"].delete(stranger(bench))
+    bench.pass_time(1500)
+    assert len(bench.events("orphan_found")) == 1
+
+
 def test_another_deployments_instance_is_never_touched(bench: Bench) -> None:
     known(bench)
     stranger(bench, "somebody-else")
