@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ RESERVED_SUBNETS = frozenset(
 )
 FULL_FOR = 600.0  # seconds that a subnet without addresses is passed over
 REMEMBERED = 4096  # addresses kept at most
+ONE_BY_ONE = 10  # machines up to which each is asked for
 
 Addresses = tuple[str | None, str | None]
 """Private, public."""
@@ -65,11 +66,9 @@ class Networks:
 
         They are no part of a machine's own answer. None where there is none yet, or it cannot be read.
         """
-        cards = ((vm.get("properties") or {}).get("networkProfile") or {}).get("networkInterfaces") or ()
-        card = str(cards[0].get("id") or "") if cards else ""
-        if not card.startswith("/"):
+        card, key = _card_of(vm), _key_of(vm)
+        if card is None:
             return None, None
-        key = f"{(vm['properties'].get('vmId') or vm.get('id'))}"
         with self._lock:
             known = self._addresses.get(key)
         if known is not None:
@@ -82,6 +81,28 @@ class Networks:
         if complete:
             self._remember(key, found)
         return found
+
+    def learn(self, machines: Sequence[Mapping[str, Any]]) -> None:
+        """Read the addresses of many machines in two listings, where they are not known yet."""
+        with self._lock:
+            cards = {_card_of(vm): _key_of(vm) for vm in machines if _key_of(vm) not in self._addresses}
+        wanted = {card.lower(): key for card, key in cards.items() if card is not None}
+        if len(wanted) <= ONE_BY_ONE:
+            return
+        home = f"{self._arm.group}/providers/Microsoft.Network"
+        try:
+            rows = self._arm.pages(f"{home}/networkInterfaces", NETWORK)
+            public = {
+                str(row.get("id")).lower(): row
+                for row in self._arm.pages(f"{home}/publicIPAddresses", NETWORK)
+            }
+        except ProviderError:
+            return  # each is then asked for
+        for row in rows:
+            key = wanted.get(str(row.get("id")).lower())
+            found, complete = _addresses_of(row, public)
+            if key is not None and complete:
+                self._remember(key, found)
 
     def _remember(self, key: str, found: Addresses) -> None:
         with self._lock:
@@ -113,13 +134,31 @@ class Networks:
         return subnets[0]
 
 
-def _addresses_of(card: Mapping[str, Any]) -> tuple[Addresses, bool]:
-    """The addresses, and whether there is no more to wait for."""
+def _card_of(vm: Mapping[str, Any]) -> str | None:
+    """The id of a machine's first network card."""
+    cards = ((vm.get("properties") or {}).get("networkProfile") or {}).get("networkInterfaces") or ()
+    card = str(cards[0].get("id") or "") if cards else ""
+    return card if card.startswith("/") else None
+
+
+def _key_of(vm: Mapping[str, Any]) -> str:
+    """What tells a machine from an earlier one of the same name."""
+    return str((vm.get("properties") or {}).get("vmId") or vm.get("id"))
+
+
+def _addresses_of(
+    card: Mapping[str, Any], listed: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Addresses, bool]:
+    """The addresses, and whether there is no more to wait for. listed: public addresses by id, where the card
+    only names its own.
+    """
     configurations = (card.get("properties") or {}).get("ipConfigurations") or ()
     if not configurations:
         return (None, None), False
     facts = configurations[0].get("properties") or {}
     private = facts.get("privateIPAddress")
     address = facts.get("publicIPAddress")
+    if address and listed is not None:
+        address = listed.get(str(address.get("id")).lower()) or address
     public = ((address or {}).get("properties") or {}).get("ipAddress")
     return (private, public), bool(private) and (address is None or bool(public))

@@ -29,12 +29,16 @@ from providers.vocabulary import (
 
 _SPOT = CapacityType.SPOT
 
+ONE_BY_ONE = 10
+"""Machines up to which each is read by its name; more are listed, in as many calls however many they are."""
+
 
 class Observer:
     """What an account's machines look like from outside."""
 
     def __init__(self, arm: Arm, networks: Networks, remembered: Remembered) -> None:
         self._arm = arm
+        self._group = f"{arm.group}/providers/Microsoft.Compute/virtualMachines"
         self._networks = networks
         self._remembered = remembered
 
@@ -63,7 +67,8 @@ class Observer:
 
     def describe(self, refs: Sequence[InstanceRef]) -> list[CloudInstance]:
         """The state of each; those that vanished are looked up together afterwards."""
-        seen = [self._look(ref) for ref in refs]
+        shown = self._all() if len(refs) > ONE_BY_ONE else {}
+        seen = [self._look(ref, shown.get(ref.provider_id.lower())) for ref in refs]
         gone = [
             ref.provider_id
             for ref, one in zip(refs, seen, strict=True)
@@ -98,8 +103,7 @@ class Observer:
 
     def listing(self, region: str, deployment: str) -> Listing:
         """All machines of a deployment in a region, and what is left of those that are gone."""
-        group = f"{self._arm.group}/providers/Microsoft.Compute/virtualMachines"
-        machines = self._arm.pages(group, COMPUTE)
+        machines = self._arm.pages(self._group, COMPUTE)
         ours = [
             vm
             for vm in machines
@@ -107,6 +111,7 @@ class Observer:
             and (vm.get("tags") or {}).get(DEPLOYMENT_TAG) == deployment
         ]
         views = self._views(ours)
+        self._networks.learn(ours)
         found = [self._listed(vm, region, views) for vm in ours]
         try:
             left = self._leftovers(region, deployment, [str(vm.get("name")) for vm in machines])
@@ -115,6 +120,20 @@ class Observer:
         evicted = preempted(self._arm, [one.vm for one in left]) if left else frozenset()
         found += [_of_leftover(one, region, one.vm in evicted) for one in left]
         return Listing(tuple(found))
+
+    def _all(self) -> dict[str, dict[str, Any]]:
+        """The group's machines with their instance views, by name in lower case; empty where they cannot be
+        listed. What is missing here proves nothing: lists lag.
+        """
+        try:
+            machines = self._arm.pages(self._group, COMPUTE)
+        except ProviderError:
+            return {}
+        views = self._views(machines)
+        whole = {str(vm.get("name")).lower(): _with_view(vm, views) for vm in machines}
+        found = {name: vm for name, vm in whole.items() if vm is not None}
+        self._networks.learn(list(found.values()))
+        return found
 
     def _leftovers(self, region: str, deployment: str, machines: Sequence[str]) -> list[Leftover]:
         """What is left of machines that are surely gone: a listing may be older than a create, a read by
@@ -131,9 +150,9 @@ class Observer:
             return error.kind is not ErrorKind.NOT_FOUND
         return True
 
-    def _look(self, ref: InstanceRef) -> CloudInstance:
+    def _look(self, ref: InstanceRef, shown: Mapping[str, Any] | None) -> CloudInstance:
         try:
-            vm = self.get(ref.provider_id, ref.region)
+            vm = shown or self.get(ref.provider_id, ref.region)
         except ProviderError as error:
             if error.kind is ErrorKind.NOT_FOUND:
                 return self._absent(ref)
@@ -184,14 +203,21 @@ class Observer:
     def _listed(
         self, vm: Mapping[str, Any], region: str, views: Mapping[str, Mapping[str, Any]]
     ) -> CloudInstance:
-        view = views.get(str(vm.get("id")).lower())
-        if view is not None:
-            whole = {**vm, "properties": {**(vm.get("properties") or {}), "instanceView": view}}
+        whole = _with_view(vm, views)
+        if whole is not None:
             return self.instance_of(whole, region)
         try:
             return self.instance_of(self.get(str(vm.get("name")), region), region)
         except ProviderError as error:
             return instance(vm, region, InstanceState.UNKNOWN, detail=str(error))
+
+
+def _with_view(vm: Mapping[str, Any], views: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """A machine as a read by name would show it; None without a view of it."""
+    view = views.get(str(vm.get("id")).lower())
+    if view is None:
+        return None
+    return {**vm, "properties": {**(vm.get("properties") or {}), "instanceView": view}}
 
 
 def _may_be_evicted(one: CloudInstance) -> bool:
