@@ -91,7 +91,8 @@ class AzureProvider:
 
     @only_provider_errors()
     def offers(self, region: str) -> OfferListing:
-        self._settings(region)
+        if not self._networks.has_subnet(region, self._settings(region)):
+            return OfferListing(())  # nothing can be launched there; `check` says what is missing
         return self._market.offers(region)
 
     @only_provider_errors()

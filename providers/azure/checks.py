@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Any
 
 from providers.azure.arm import Arm
 from providers.azure.region_checks import RegionChecks
@@ -47,12 +48,18 @@ ADDRESS_ACTIONS = (
 SUBSCRIPTION_ACTIONS = (
     "Microsoft.Compute/skus/read",
     "Microsoft.Compute/locations/usages/read",
-    "Microsoft.Compute/locations/placementScores/generate/action",
-    "Microsoft.Compute/capacityReservationGroups/read",
-    "Microsoft.Quota/quotas/read",
-    "Microsoft.Quota/quotas/write",
-    "Microsoft.Quota/quotaRequests/read",
 )
+# What works only with these; a team may do without.
+OPTIONAL_ACTIONS = {
+    "asking for more quota": (
+        "Microsoft.Quota/quotas/read",
+        "Microsoft.Quota/quotas/write",
+        "Microsoft.Quota/quotaRequests/read",
+    ),
+    "spot placement scores": ("Microsoft.Compute/locations/placementScores/generate/action",),
+    "reserved capacity": ("Microsoft.Compute/capacityReservationGroups/read",),
+    "telling evictions from other ends": ("Microsoft.ResourceGraph/resources/read",),
+}
 
 _REMEDIES = {
     ErrorKind.AUTH: "give the account's identity a role that allows these actions (docs/azure.md)",
@@ -135,17 +142,20 @@ class Checks:
 
     def _permissions(self) -> str:
         public = any(region.public_address for region in self._config.regions.values())
-        return self._allowed(self._arm.group, ACTIONS + (ADDRESS_ACTIONS if public else ()))
+        return _allowed(self._roles(self._arm.group), ACTIONS + (ADDRESS_ACTIONS if public else ()))
 
     def _permissions_above(self) -> str:
-        return self._allowed(self._arm.subscription, SUBSCRIPTION_ACTIONS)
+        rows = self._roles(self._arm.subscription)
+        text = _allowed(rows, SUBSCRIPTION_ACTIONS)
+        lacking = [
+            f"{what} ({', '.join(missing)})"
+            for what, actions in OPTIONAL_ACTIONS.items()
+            if (missing := _missing(rows, actions))
+        ]
+        return f"{text}; not allowed, so not possible: {'; '.join(lacking)}" if lacking else text
 
-    def _allowed(self, place: str, needed: Sequence[str]) -> str:
-        rows = self._arm.pages(f"{place}/providers/Microsoft.Authorization/permissions", PERMISSIONS)
-        missing = [action for action in needed if not any(_allows(row, action) for row in rows)]
-        if missing:
-            raise ProviderError(ErrorKind.AUTH, f"not allowed: {', '.join(missing)}")
-        return f"all {len(needed)} actions"
+    def _roles(self, place: str) -> list[dict[str, Any]]:
+        return self._arm.pages(f"{place}/providers/Microsoft.Authorization/permissions", PERMISSIONS)
 
 
 def line(subject: str, look: Callable[[], str], remedy: str = "") -> CheckResult:
@@ -159,7 +169,17 @@ def line(subject: str, look: Callable[[], str], remedy: str = "") -> CheckResult
         return CheckResult(subject, False, text)
 
 
-def _allows(row: dict[str, Sequence[str]], action: str) -> bool:
+def _allowed(rows: Sequence[Mapping[str, Any]], needed: Sequence[str]) -> str:
+    if missing := _missing(rows, needed):
+        raise ProviderError(ErrorKind.AUTH, f"not allowed: {', '.join(missing)}")
+    return f"all {len(needed)} actions"
+
+
+def _missing(rows: Sequence[Mapping[str, Any]], needed: Sequence[str]) -> list[str]:
+    return [action for action in needed if not any(_allows(row, action) for row in rows)]
+
+
+def _allows(row: Mapping[str, Any], action: str) -> bool:
     """Whether one of the identity's roles allows an action; both use `*`."""
     wanted = action.lower()
 

@@ -55,6 +55,14 @@ class Networks:
             full = {entry.subnet for entry in self._full}
         return next((one for one in settings.subnets if one not in full), settings.subnets[0])
 
+    def has_subnet(self, region: str, settings: RegionConfig) -> bool:
+        """False where a launch would find no subnet to be in; unknown counts as true."""
+        try:
+            self.subnet(region, settings)
+        except ProviderError as error:
+            return error.kind is not ErrorKind.INVALID_REQUEST
+        return True
+
     def subnet_is_full(self, subnet: str | None) -> None:
         """Pass a subnet over for a while, where there is another one."""
         if subnet is not None:

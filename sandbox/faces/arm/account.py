@@ -91,8 +91,9 @@ def _group(face: Face, call: Call) -> dict[str, Any]:
 
 
 def permissions(_face: Face, call: Call) -> Response:
-    """Whoever comes may do everything."""
-    return listing(call, [{"actions": ["*"], "notActions": [], "dataActions": [], "notDataActions": []}])
+    """Whoever comes may do everything but what a fault denies (`state`, patterns separated by blanks)."""
+    denied = call.shown.split()
+    return listing(call, [{"actions": ["*"], "notActions": denied, "dataActions": [], "notDataActions": []}])
 
 
 def locks(_face: Face, call: Call) -> Response:

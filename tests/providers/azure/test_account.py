@@ -307,6 +307,28 @@ def test_a_state_in_which_nothing_could_be_launched_or_ended_is_a_failure_with_w
     assert wrong[0].remedy
 
 
+@pytest.mark.parametrize(
+    ("call", "denied", "subject"),
+    [
+        ("Permissions_ListForResourceGroup", "Microsoft.Compute/*/delete", "permissions"),
+        ("Permissions_ListForSubscription", "Microsoft.Compute/skus/read", "permissions on the subscription"),
+    ],
+)
+def test_actions_that_are_denied_are_named(bench: AzureBench, call: str, denied: str, subject: str) -> None:
+    bench.cloud.fault(call, "state", value=denied)
+    wrong = [line for line in bench.provider.check() if not line.ok]
+    assert [line.subject for line in wrong] == [subject]
+    assert denied.rpartition("/")[2] in wrong[0].detail
+    assert "docs/azure.md" in wrong[0].remedy
+
+
+def test_actions_that_a_team_may_do_without_are_told_with_what_they_are_for(bench: AzureBench) -> None:
+    bench.cloud.fault("Permissions_ListForSubscription", "state", value="Microsoft.Quota/*")
+    line = lines(bench)["permissions on the subscription"]
+    assert line.ok
+    assert "not possible: asking for more quota (Microsoft.Quota/quotas/read" in line.detail
+
+
 def test_what_quota_requests_and_evictions_need_is_looked_at_too(bench: AzureBench) -> None:
     match = {"namespace": "Microsoft.Quota"}
     bench.cloud.fault("Providers_Get", "state", value="NotRegistered", match=match)

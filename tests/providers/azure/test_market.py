@@ -246,6 +246,14 @@ def test_what_is_not_sold_to_the_subscription_is_not_offered(bench: AzureBench) 
     }
 
 
+def test_a_region_without_a_subnet_offers_nothing() -> None:
+    with opened(resource_group="empty") as bench:
+        assert bench.provider.offers("eastus").offers == ()
+    with opened() as bench:
+        bench.cloud.fault("VirtualNetworks_List", "error", code="AuthorizationFailed", http_status=403)
+        assert bench.provider.offers("eastus").offers, "what is not known is no reason"
+
+
 def test_sizes_are_read_every_six_hours(bench: AzureBench) -> None:
     for seconds, reads in ((0, 1), (5 * 3600, 1), (3700, 2)):
         bench.advance(seconds)
