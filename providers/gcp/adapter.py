@@ -8,6 +8,7 @@ from datetime import timedelta
 from clock import Clock
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
+from providers.gcp import rates
 from providers.gcp.calls import Calls
 from providers.gcp.check import Check
 from providers.gcp.clients import Clients
@@ -26,6 +27,7 @@ from providers.gcp.quota_feed import QuotaFeed
 from providers.gcp.quotas import Quotas
 from providers.gcp.reservations import Reservations
 from providers.gcp.sdk import load_slim
+from providers.gcp.signals import Signals
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
 from providers.quotas import QuotaListing
 from providers.reservations import ReservationListing
@@ -61,11 +63,13 @@ class GcpProvider:
         self._config = config
         self._project = project
         self._clients = Clients(config)
-        self._calls = Calls(clock, read_timeout, write_timeout)
+        self._limits = rates.limiter(clock, config.name)
+        self._calls = Calls(clock, self._limits, read_timeout, write_timeout)
         feed = PriceFeed(self._clients, self._calls, config.name, frozenset(config.regions))
         self._instances = Instances(self._clients, self._calls, config.name, project)
         self._offers = Offers(self._clients, self._calls, feed, config)
         self._reservations = Reservations(self._clients, self._calls, self._offers, config)
+        self._signals = Signals(self._clients, self._calls, self._offers, config)
         self._preparation = Preparation(self._clients, self._calls, self._reservations, config)
         quota_api = QuotaApi(self._clients, self._calls, config)
         limits = QuotaFeed(quota_api, self._calls, config)
@@ -104,7 +108,8 @@ class GcpProvider:
         return OfferListing((), (region,))
 
     def spot_signals(self, region: str) -> SignalListing:
-        return SignalListing((), (region,))
+        load_slim()
+        return self._signals.of_region(region)
 
     def quota_requests(self, region: str) -> QuotaRequestListing:
         return self._desk.of_region(region)
@@ -162,6 +167,7 @@ class GcpProvider:
 
     def close(self) -> None:
         self._calls.again.close()
+        self._limits.close()
         self._placement.close()
         self._clients.close()
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from clock import Clock
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp.errors import Where, of_exception
+from providers.rate_limit import RateLimiter
 from providers.read_retries import ReadRetries
 
 T = TypeVar("T")
@@ -16,15 +17,16 @@ _MOST_PAGES = 200
 
 
 class Calls:
-    """How an account calls; `again` tries a read anew where that can help.
+    """How an account calls; `again` tries a read anew where that can help, `limits` spaces calls out.
 
     `read_timeout` and `write_timeout` are real seconds per HTTP exchange.
 
     The SDK's own retries are off (`retry=None`): its default is up to ten minutes on two error classes.
     """
 
-    def __init__(self, clock: Clock, read_timeout: float, write_timeout: float) -> None:
+    def __init__(self, clock: Clock, limits: RateLimiter, read_timeout: float, write_timeout: float) -> None:
         self.clock = clock
+        self.limits = limits
         self.again = ReadRetries(clock)
         self._read_timeout = read_timeout
         self._write_timeout = write_timeout
@@ -49,6 +51,7 @@ class Calls:
         raise ProviderError(ErrorKind.UNKNOWN, f"a list of more than {_MOST_PAGES} pages")
 
     def _once(self, method: Callable[..., T], request: Any, where: Where, timeout: float) -> T:
+        self.limits.take(where.region or "", method.__name__)
         try:
             return method(request=request, retry=None, timeout=timeout)
         except Exception as error:

@@ -14,6 +14,7 @@ from providers.gcp.sdk import load_slim
 if TYPE_CHECKING:
     import httpx
     from google.cloud.compute_v1.services.accelerator_types import AcceleratorTypesClient
+    from google.cloud.compute_v1.services.advice import AdviceClient
     from google.cloud.compute_v1.services.disks import DisksClient
     from google.cloud.compute_v1.services.future_reservations import FutureReservationsClient
     from google.cloud.compute_v1.services.images import ImagesClient
@@ -133,6 +134,13 @@ class Clients:
         from google.cloud.compute_v1.services.disks import DisksClient
 
         return self._client(DisksClient)
+
+    @property
+    def advice(self) -> AdviceClient:
+        load_slim()
+        from google.cloud.compute_v1.services.advice import AdviceClient
+
+        return self._client(AdviceClient)
 
     @property
     def routers(self) -> RoutersClient:

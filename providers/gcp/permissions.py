@@ -49,7 +49,6 @@ OPTIONAL = {
     "compute.reservations.get": "launches into reservations",
     "compute.futureReservations.list": "future reservations",
     "compute.advice.capacity": "how likely spot capacity is",
-    "compute.advice.capacityHistory": "how often spot instances are taken back",
     "cloudquotas.quotas.get": "limits of newer GPUs",
     "cloudquotas.quotas.update": "asking for more quota",
 }

@@ -28,6 +28,7 @@ class Rest:
     ) -> Json:
         """The JSON object that a call answers. Sent once; whatever goes wrong is raised as ProviderError."""
         where = Where(self._config.name)
+        self._calls.limits.take("", "quotas")
         try:
             answer = self._answer(verb, path, params or {}, body)
             if answer.status_code == 200:

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from sandbox.catalogue import catalogue
 from sandbox.faces.gce import instances, lists
+from sandbox.faces.gce.advice import Advice
 from sandbox.faces.gce.answers import ApiError, Call, not_found, refuse
 from sandbox.faces.gce.creation import PROVIDER, Creation
 from sandbox.faces.gce.estate import Estate
@@ -90,6 +91,7 @@ class Face:
         self._handlers: dict[str, Callable[[Call], Body]] = {
             **Inventory(world, self._table).handlers,
             **Preferences(world).handlers,
+            "advice.capacity": Advice(world, self._table).capacity,
             **self._estate.handlers,
             **Reserved(world, self._table).handlers,
             "instances.insert": self._insert,

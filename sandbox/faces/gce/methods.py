@@ -71,6 +71,7 @@ METHODS: tuple[Method, ...] = (
     Method("subnetworks.listUsable", "GET", "aggregated/subnetworks/listUsable", _LIST | {"serviceProject"}),
     Method("subnetworks.aggregatedList", "GET", "aggregated/subnetworks", _AGGREGATED | {"views"}),
     Method("subnetworks.get", "GET", f"{_REGION}/subnetworks/{{subnetwork}}", frozenset({"views"})),
+    Method("advice.capacity", "POST", f"{_REGION}/advice/capacity"),
     Method("routers.list", "GET", f"{_REGION}/routers", _LIST),
     Method(
         "cloudresourcemanager.projects.testIamPermissions",
