@@ -31,6 +31,7 @@ from service.logs import routes as logs
 from service.market import routes as market
 from service.nodes import agent_routes
 from service.nodes import routes as nodes
+from service.notifications import routes as notifications
 from service.projects import routes as projects
 from service.projects import secret_routes
 from service.quota_desk import routes as quota_desk
@@ -91,6 +92,7 @@ def _include(app: FastAPI, api: Api) -> None:
         reservations,
         costs,
         nodes,
+        notifications,
         blobs,
         projects,
         secret_routes,

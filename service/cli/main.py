@@ -25,6 +25,7 @@ from service.cli import (
     jobs,
     market,
     nodes,
+    notifications,
     orphans,
     projects,
     quota_requests,
@@ -71,6 +72,16 @@ GROUPS: dict[str, tuple[str, dict[str, Callable[..., Any]]]] = {
     "instance": (
         "Orphans: instances that bear our tag and belong to no job.",
         {"end": orphans.end, "adopt": orphans.adopt, "confirm-sweep": orphans.confirm_sweep},
+    ),
+    "notifications": (
+        "What people were told.",
+        {
+            "ls": notifications.ls,
+            "show": notifications.show,
+            "resend": notifications.resend,
+            "channels": notifications.channels,
+            "test": notifications.try_out,
+        },
     ),
     "project": ("Projects.", {"ls": projects.ls, "create": projects.create}),
     "nodes": (

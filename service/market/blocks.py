@@ -23,6 +23,7 @@ from providers.vocabulary import Offer, OfferKey, Scope, scope_from
 from service.jobs.model import Job
 from service.market.model import BlockRow
 from service.market.polls import read_again
+from service.market.stock import tell_stock_back
 
 PREEMPTED = "preempted"
 PREBUILT = "prebuilt"
@@ -99,7 +100,9 @@ def lift_proved_wrong(session: Session, offer: Offer, image: str | None, *, now:
     again. How many blocks it were.
     """
     rows = session.exec(select(BlockRow).where(col(BlockRow.kind).in_(sorted(_PROVED_WRONG)))).all()
-    wrong = [row.id for row in covering(rows, offer, image)]
+    lifted = covering(rows, offer, image)
+    tell_stock_back(session, offer, lifted, now=now)
+    wrong = [row.id for row in lifted]
     if wrong:
         session.connection().execute(delete(BlockRow).where(col(BlockRow.id).in_(wrong)))
     wake_waiting(session, now)

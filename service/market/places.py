@@ -11,6 +11,7 @@ from sqlmodel import Session
 from providers.errors import ProviderError
 from providers.interface import Provider
 from service.context import Context
+from service.market.credentials import note_credentials
 from service.market.model import Poll
 from service.market.polls import claim_polls, note_poll
 
@@ -52,8 +53,10 @@ def _read(
         reading = read(provider, poll.region)
     except ProviderError as error:
         note_poll(ctx, poll.id, token, error=str(error))
+        note_credentials(ctx, poll, error)
         return
     ctx.database.write(lambda session: store(session, ctx, poll, reading))
     problem = f"not read: {', '.join(reading.incomplete)}" if reading.incomplete else None
     note_poll(ctx, poll.id, token, error=problem)
+    note_credentials(ctx, poll, None)
     ctx.wake("scheduler")

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
+from itertools import takewhile
 
 from service.notifications.topics import Severity
 
@@ -78,11 +80,11 @@ def _page(lines: Mapping[str, list[Pending]], storm: int) -> Batch | None:
     if not firsts:
         return None
     first = min(firsts, key=lambda one: one.id)
-    same = [one for one in firsts if one.topic == first.topic]
-    alone = {one.subject for one in same if lines[one.subject][0].id == one.id}
-    crowd = [one for one in same if one.subject in alone]
-    if len(crowd) >= storm and first.subject in alone:
-        return _batch(Form.STORM, crowd)
+    crowd: list[Pending] = []
+    for line in lines.values():
+        crowd += takewhile(lambda one: one.severity is Severity.PAGE and one.topic == first.topic, line)
+    if len(crowd) >= storm and first in crowd:
+        return _batch(Form.STORM, sorted(crowd, key=lambda one: one.id))
     return _subject_up_to(lines[first.subject], first)
 
 
@@ -101,7 +103,7 @@ def _prompt(
     crowd: list[Pending] = []
     for subject, one in ready.items():
         if one.topic == first.topic and lines[subject][0].id == one.id:
-            crowd += _run(lines[subject], now)
+            crowd += takewhile(partial(_flows, first.topic, now), lines[subject])
     if lines[first.subject][0].id == first.id and len(crowd) >= storm:
         return _batch(Form.STORM, sorted(crowd, key=lambda one: one.id))
     return _subject_up_to(lines[first.subject], first)
@@ -114,14 +116,9 @@ def _first_prompt(line: list[Pending], now: datetime, stormy: Mapping[str, datet
     return first
 
 
-def _run(line: list[Pending], now: datetime) -> list[Pending]:
-    """From the first on, as long as the topic stays the same and nothing holds it."""
-    run: list[Pending] = []
-    for one in line:
-        if one.topic != line[0].topic or one.held or one.due_at > now:
-            break
-        run.append(one)
-    return run
+def _flows(topic: str, now: datetime, one: Pending) -> bool:
+    """True if nothing holds a notice and it is of the topic."""
+    return one.topic == topic and not one.held and one.due_at <= now
 
 
 def _subject_up_to(line: list[Pending], last: Pending) -> Batch:

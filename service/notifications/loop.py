@@ -31,6 +31,7 @@ from service.references import UnresolvedError
 log = structlog.get_logger(__name__)
 
 CLEAR_EVERY = timedelta(hours=1)
+SAVE_AGAIN = timedelta(seconds=1)
 POOL = "notifications"
 
 
@@ -47,7 +48,7 @@ class Notifier:
     def step(self, ctx: Context) -> datetime | None:
         """Route, and submit a message for each channel that is due; when the next one is."""
         keep_channels(ctx)
-        self._waits.tell(ctx)
+        look = self._waits.tell(ctx)
         route(ctx)
         self._save(ctx)
         self._clear(ctx)
@@ -58,8 +59,11 @@ class Notifier:
                 with self._lock:
                     self._under_way.add(claim[0])
                 ctx.submit((POOL, claim[0], ""), partial(self._send, ctx, claim))
+        if self._unsaved:
+            return ctx.now() + SAVE_AGAIN
         busy = self._busy()
-        return ctx.database.read(lambda session: _next_due(session, busy))
+        due = ctx.database.read(lambda session: _next_due(session, busy))
+        return look if due is None else min(due, look)
 
     def _busy(self) -> set[str]:
         with self._lock:

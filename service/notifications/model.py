@@ -71,7 +71,8 @@ class Message(SQLModel, table=True):
 
 class Channel(Claimable, table=True):
     """One way out, as the settings name it. Claimed while something is sent, so that one message at a time is
-    under way. `closed_until`: the receiver asked us to wait until then; nothing is sent before.
+    under way. `closed_until`: nothing is sent before, for the receiver asked us to wait, or had a message
+    just now.
     """
 
     id: str = Field(primary_key=True, max_length=40)

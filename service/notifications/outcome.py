@@ -36,14 +36,15 @@ def note_outcome(session: Session, ctx: Context, claim: Claim, outcome: Sent | R
         return
     now = ctx.now()
     message.receipt = {**message.receipt, **outcome.receipt}
+    channel.closed_until = now + _pause(ctx, name)
+    wait = timedelta(0)
     if isinstance(outcome, Sent):
         _sent(session, channel, message, outcome, now)
-        wait = _pause(ctx, name)
     else:
-        wait = max(_refused(session, ctx, channel, message, outcome, now), _pause(ctx, name))
+        wait = _refused(session, ctx, channel, message, outcome, now)
     session.add(message)
     session.flush()
-    release(channel, now + wait if is_waiting(session, name) else None)
+    release(channel, max(now + wait, channel.closed_until) if is_waiting(session, name) else None)
     session.add(channel)
 
 
@@ -57,7 +58,7 @@ def _sent(session: Session, channel: Channel, message: Message, outcome: Sent, n
     move_message(session, message, MessageState.SENT, now=now)
     if channel.failures:
         log.info("channel_works_again", channel=channel.id, failures=channel.failures)
-    channel.failures, channel.error, channel.closed_until, channel.sent_at = 0, None, None, now
+    channel.failures, channel.error, channel.sent_at = 0, None, now
     if message.subject is not None and outcome.thread is not None:
         session.merge(
             Thread(
@@ -78,7 +79,7 @@ def _refused(
     channel.error = outcome.reason[:500]
     if outcome.retry_after is not None:
         wait = timedelta(seconds=outcome.retry_after)
-        channel.closed_until = now + wait
+        channel.closed_until = max(now + wait, channel.closed_until or now)
         _log_failure(channel)
         move_message(session, message, MessageState.WAITING, now=now, error=channel.error)
         return wait

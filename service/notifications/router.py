@@ -82,8 +82,8 @@ def wake_channel(session: Session, name: str, due_at: datetime, *, page: bool = 
     if channel is None:
         return
     at = max(due_at, channel.closed_until or due_at)
-    if channel.failures and not page:
-        return  # it is tried again in its own time
+    if channel.failures and channel.wake_at is not None and not page:
+        return  # what failed is tried again in its own time, and this after it
     if channel.wake_at is None or at < channel.wake_at:
         channel.wake_at = at
         session.add(channel)

@@ -34,6 +34,20 @@ TEXTS: Mapping[str, Text] = {
         "Approve or deny it; jobs that need it wait until then.",
         _QUOTA,
     ),
+    "quota_request_draft": Text(
+        "quota request approved by a person",
+        "Quota request goes out",
+        "It is filed with the provider now.",
+        _NOTHING,
+        _QUOTA,
+    ),
+    "quota_request_found": Text(
+        "quota request found",
+        "A quota request that was filed by hand",
+        "It is followed like our own.",
+        _NOTHING,
+        _QUOTA,
+    ),
     "quota_request_filed": Text(
         "quota request filed",
         "Quota request filed",

@@ -21,7 +21,9 @@ RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 TOPICS: Mapping[str, Severity] = {
     "quota_request_proposed": Severity.WARNING,
+    "quota_request_draft": Severity.INFO,
     "quota_request_filed": Severity.INFO,
+    "quota_request_found": Severity.INFO,
     "quota_request_approved": Severity.INFO,
     "quota_request_partly_granted": Severity.WARNING,
     "quota_request_denied": Severity.ERROR,
@@ -76,6 +78,8 @@ def about(
 
 
 def _topic(kind: str, data: Mapping[str, Any]) -> str | None:
+    if kind == "quota_request_draft" and data.get("from") != "proposed":
+        return None  # asked for by a person, who knows of it
     if kind in _SAME:
         return kind
     if kind == "instance_unreachable":

@@ -25,15 +25,21 @@ class LongWaits:
     def __init__(self) -> None:
         self._looked_at: datetime | None = None
 
-    def tell(self, ctx: Context) -> None:
-        """An event for each job that waits for too long; once for each time that it waits."""
+    def tell(self, ctx: Context) -> datetime:
+        """An event for each job that waits for too long; once for each time that it waits. When to look
+        again.
+        """
         now = ctx.now()
-        if self._looked_at is not None and timedelta(0) <= now - self._looked_at < LOOK_EVERY:
-            return
-        self._looked_at = now
-        before = now - timedelta(seconds=ctx.settings.notifications.waiting_after)
-        if ctx.database.read(lambda session: session.exec(_untold(before).limit(1)).first()) is not None:
-            ctx.database.write(lambda session: _tell(session, before, now))
+        if self._looked_at is None or not timedelta(0) <= now - self._looked_at < LOOK_EVERY:
+            self._looked_at = now
+            _look(ctx, now)
+        return self._looked_at + LOOK_EVERY
+
+
+def _look(ctx: Context, now: datetime) -> None:
+    before = now - timedelta(seconds=ctx.settings.notifications.waiting_after)
+    if ctx.database.read(lambda session: session.exec(_untold(before).limit(1)).first()) is not None:
+        ctx.database.write(lambda session: _tell(session, before, now))
 
 
 def _untold(before: datetime) -> Any:

@@ -97,6 +97,7 @@ class Bench:
         self._incarnation = 0
         self.settings = Settings(times=Times(boot=600))
         self.store = MemoryStore()
+        self.environment: dict[str, str] = {}
         self.calls: deque[Callable[[], None]] = deque()
         if url is None:
             (folder / "corral.db").write_bytes(_empty_database())
@@ -317,6 +318,7 @@ class Bench:
             submit=self._submit,
             wake=lambda name: self.wakes.add(name),
             owner=f"process-{self._incarnation}",
+            environment=self.environment,
             providers={
                 ("memory", name): MemoryProvider(name, [f"{name}-1"], self.clock, cloud)
                 for name, cloud in self.clouds.items()
@@ -326,7 +328,7 @@ class Bench:
         return ctx
 
     def _submit(self, place: Place, call: Callable[[], None]) -> None:
-        assert place[0] in ("memory", STANDING, "retention")
+        assert place[0] in ("memory", STANDING, "retention", "notifications")
         self.calls.append(call)
 
     def _found(self, session: Session) -> None:
