@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -41,6 +42,7 @@ def _settings(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
             found[path] = "-"
         else:
             data = list(default) if isinstance(default, tuple) else default
+            data = str(data) if isinstance(data, StrEnum) else data
             found[path] = yaml.safe_dump(data, default_flow_style=True).split("\n")[0].strip("'")
     return found
 
