@@ -38,6 +38,7 @@ from service.market.model import Poll
 from service.nodes.provider import StandingProvider
 from service.notifications.channels.build import secrets_of
 from service.notifications.model import Channel
+from service.notifications.socket_mode import SocketListeners
 from service.pools import Pools
 from service.projects.model import Role, Token
 from service.quota_desk.model import QuotaRequest
@@ -131,6 +132,7 @@ class _Process:
         self.pools, self.loops, self.listening, self.on_ready = pools, loops, listening, on_ready
         self.app = create_app(ctx, configuration, loops)
         self.api: Api = self.app.state.api
+        self.sockets = SocketListeners(ctx)
         self.stopped: asyncio.Future[None] | None = None
 
     def run(self) -> None:
@@ -159,6 +161,7 @@ class _Process:
             loop.add_signal_handler(number, self._stop, servers)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         self.loops.start(self.ctx)
+        self.sockets.follow()
         tasks = [asyncio.create_task(each.serve()) for each in servers]
         await server.ready.wait()
         self._announce(_address(settings, self.listening))
@@ -181,6 +184,7 @@ class _Process:
         # Sets the flag at once and then waits, on a thread, for the steps that run.
         self.stopped = asyncio.get_running_loop().run_in_executor(None, self.loops.stop)
         self.api.closing.set()
+        self.sockets.close()
         for server in servers:
             server.stop()
 
@@ -199,6 +203,7 @@ class _Process:
             )
             return
         log.info("reloaded", changed=changed, config=self.configuration.hash)
+        self.sockets.follow()
         for name in ("market", "scheduler", "notifications"):
             self.ctx.wake(name)
 

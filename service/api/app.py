@@ -31,6 +31,7 @@ from service.logs import routes as logs
 from service.market import routes as market
 from service.nodes import agent_routes
 from service.nodes import routes as nodes
+from service.notifications import interactions
 from service.notifications import routes as notifications
 from service.projects import routes as projects
 from service.projects import secret_routes
@@ -101,6 +102,7 @@ def _include(app: FastAPI, api: Api) -> None:
     app.include_router(v1)
     app.include_router(agents.router(api.ctx, api.aside))
     app.include_router(agent_routes.router(api.ctx, api.aside))
+    app.include_router(interactions.router)
     app.include_router(health.router)
     app.include_router(docs.router)
 

@@ -19,6 +19,7 @@ PUBLIC = frozenset(
         "GET /docs",
         "GET /docs/assets/{name}",
         "GET /openapi.json",
+        "POST /slack/interactions",  # signed by Slack: see service.notifications.interactions
     }
 )
 

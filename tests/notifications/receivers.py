@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -127,3 +128,14 @@ def _serving(server: socketserver.BaseServer) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+def event_ids(texts: list[str]) -> list[int]:
+    """The ids that the last lines of messages name, in order."""
+    found: list[int] = []
+    for text in texts:
+        for part in re.findall(r"event ([0-9, -]+)$", text, re.MULTILINE):
+            for span in part.split(","):
+                first, _, last = span.strip().partition("-")
+                found += range(int(first), int(last or first) + 1)
+    return found

@@ -38,15 +38,18 @@ def rate_limited(seconds: int) -> Answer:
 
 @dataclass
 class Slack:
-    """What was posted, in order. `fault` may answer a call in Slack's place."""
+    """What is there, in order; `posted`: as it first was. `fault` may answer a call in Slack's place."""
 
     url: str = ""
     messages: list[dict[str, Any]] = field(default_factory=list)
     edits: list[dict[str, Any]] = field(default_factory=list)
+    posted: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     fault: Fault | None = None
     on_post: Callable[[], None] | None = None
+    app_token: str = ""
+    socket_url: str = ""
 
     @property
     def hook(self) -> str:
@@ -63,7 +66,7 @@ class Slack:
         return [one for one in self.messages if one.get("thread_ts") == ts]
 
     def texts(self) -> list[str]:
-        return [text_of(one) for one in self.messages]
+        return [text_of(one) for one in self.posted]
 
 
 def text_of(message: dict[str, Any]) -> str:
@@ -135,6 +138,11 @@ class _Handler(BaseHTTPRequestHandler):
         call = parts.path.removeprefix("/api/")
         slack = self.slack
         slack.calls.append(call)
+        if call == "apps.connections.open":
+            good = self.headers.get("Authorization") == f"Bearer {slack.app_token}"
+            said = {"ok": good} | ({"url": slack.socket_url} if good else {"error": "invalid_auth"})
+            self._answer(Answer(200, json.dumps(said)))
+            return
         if parts.path.startswith("/api/") and self.headers.get("Authorization") != f"Bearer {BOT_TOKEN}":
             self._answer(Answer(200, json.dumps({"ok": False, "error": "invalid_auth"})))
             return
@@ -174,6 +182,7 @@ def _webhook(slack: Slack, said: dict[str, Any]) -> Answer:
         slack.refused.append(wrong)
         return Answer(400, wrong)
     slack.messages.append(said | {"ts": _next_ts(slack)})
+    slack.posted.append(said)
     return Answer(200, "ok")
 
 
@@ -203,6 +212,7 @@ def _post(slack: Slack, said: dict[str, Any]) -> dict[str, Any]:
         return {"ok": False, "error": wrong}
     ts = _next_ts(slack)
     slack.messages.append(said | {"ts": ts})
+    slack.posted.append(said)
     return {"ts": ts, "channel": CHANNEL}
 
 

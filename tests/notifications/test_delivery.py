@@ -10,19 +10,8 @@ import pytest
 from service.states import MessageState
 from tests.loops.bench import Killed
 from tests.notifications.conftest import Desk, bot, hook, program_channel
-from tests.notifications.receivers import Program
+from tests.notifications.receivers import Program, event_ids
 from tests.notifications.slack import HOOK, Answer, Slack, rate_limited
-
-
-def event_ids(texts: list[str]) -> list[int]:
-    """The ids that the last lines of messages name, in order."""
-    found: list[int] = []
-    for text in texts:
-        for part in re.findall(r"event ([0-9, -]+)$", text, re.MULTILINE):
-            for span in part.split(","):
-                first, _, last = span.strip().partition("-")
-                found += range(int(first), int(last or first) + 1)
-    return found
 
 
 def test_an_event_becomes_one_message_that_says_what_happened_and_what_to_do(
