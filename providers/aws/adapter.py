@@ -11,7 +11,14 @@ from datetime import timedelta
 from typing import Any
 
 from clock import Clock
-from providers.aws import built_in, placement_groups, placement_scores, quota_requests, reservations
+from providers.aws import (
+    built_in,
+    leftovers,
+    placement_groups,
+    placement_scores,
+    quota_requests,
+    reservations,
+)
 from providers.aws.api import Api
 from providers.aws.cache import Cache
 from providers.aws.catalogue import Catalogue
@@ -29,6 +36,7 @@ from providers.aws.launch import makes_group, refuse_unsendable, run_instances_p
 from providers.aws.preparation import Preparation
 from providers.aws.quotas import Quotas
 from providers.aws.terminate import terminate
+from providers.aws.zone_hints import hinted
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing
@@ -43,6 +51,7 @@ from providers.vocabulary import (
     LaunchRequest,
     Listing,
     OfferListing,
+    Scope,
 )
 
 # For minutes after RunInstances reads may deny the instance. [EC2 developer guide, "Eventual consistency"]
@@ -159,7 +168,8 @@ class AwsProvider:
         found = read_instances(self._api, region, Filters=ours, MaxResults=1000)
         shown = [self._shown(raw, region) for raw in found]
         groups = placement_groups.leftovers(self._api, region, DEPLOYMENT_TAG, deployment)
-        return Listing(tuple(placement_groups.with_leftovers(region, found, shown, groups)))
+        left = leftovers.listed(self._api, region, DEPLOYMENT_TAG, deployment)
+        return Listing((*placement_groups.with_leftovers(region, found, shown, groups), *left))
 
     def terminate(self, refs: Sequence[InstanceRef]) -> None:
         for region, here in by_region(refs).items():
@@ -178,19 +188,28 @@ class AwsProvider:
         try:
             return self._api.write("ec2", region, "run_instances", about, launches=True, **parameters)
         except ProviderError as error:
+            error.available = () if grouped else self._hinted(error, request)
             if grouped and not error.ambiguous:
                 placement_groups.delete_quietly(self._api, region, request.token)
             raise
 
-    def _describe_in(self, region: str, refs: Sequence[InstanceRef]) -> dict[InstanceRef, CloudInstance]:
-        groups = [ref for ref in refs if placement_groups.is_ours(ref.provider_id)]
+    def _hinted(self, error: ProviderError, request: LaunchRequest) -> tuple[Scope, ...]:
+        """Where EC2 says that it has more; nothing where the zones cannot be told."""
         try:
-            found = read_by_id(self._api, region, [ref.provider_id for ref in refs if ref not in groups])
+            network = self._catalogue.network(request.offer.region)
+        except ProviderError:
+            return ()
+        return hinted(error, subject(request), network.id_of)
+
+    def _describe_in(self, region: str, refs: Sequence[InstanceRef]) -> dict[InstanceRef, CloudInstance]:
+        left = [ref for ref in refs if leftovers.is_one(ref.provider_id)]
+        try:
+            found = read_by_id(self._api, region, [ref.provider_id for ref in refs if ref not in left])
             answers = {
                 ref: self._shown(found[ref.provider_id], region) if ref.provider_id in found else denied(ref)
                 for ref in refs
             }
-            answers.update((ref, placement_groups.describe(self._api, ref)) for ref in groups)
+            answers.update((ref, leftovers.describe(self._api, ref)) for ref in left)
             return answers
         except ProviderError as error:
             return {ref: unreadable(ref, error) for ref in refs}

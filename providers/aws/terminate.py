@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from providers.aws import placement_groups
+from providers.aws import leftovers, placement_groups
 from providers.aws.api import Api
 from providers.aws.instances import for_known, read_by_id
 from providers.errors import ErrorKind, ProviderError
@@ -16,16 +16,16 @@ GONE = frozenset({"shutting-down", "terminated"})
 
 def terminate(api: Api, region: str, refs: Sequence[InstanceRef]) -> None:
     """All refs are of the region. Disks and interfaces were launched to go with their instance; a placement
-    group goes once the last instance of its gang is gone, or when it is itself what a ref names.
+    group goes once the last instance of its gang is gone. A ref may name what was left behind, too.
     """
-    groups = {ref.provider_id for ref in refs if placement_groups.is_ours(ref.provider_id)}
-    instances = [ref for ref in refs if ref.provider_id not in groups]
+    left = {ref.provider_id for ref in refs if leftovers.is_one(ref.provider_id)}
+    instances = [ref for ref in refs if ref.provider_id not in left]
     for_known([ref.provider_id for ref in instances], lambda ids: _end(api, region, ids))
     spot = {ref.provider_id for ref in refs if ref.capacity_type is CapacityType.SPOT}
     found = _found(api, region, [ref.provider_id for ref in instances], needed=bool(spot))
     _cancel(api, region, [raw for raw in found if raw["InstanceId"] in spot])
-    groups.update(filter(None, map(placement_groups.of_instance, found)))
-    placement_groups.delete(api, region, groups)
+    left.update(filter(None, map(placement_groups.of_instance, found)))
+    leftovers.end(api, region, sorted(left))
 
 
 def _found(api: Api, region: str, ids: Sequence[str], *, needed: bool) -> list[Mapping[str, Any]]:

@@ -380,7 +380,7 @@ def test_a_region_that_is_not_enabled_denies_the_credentials(calm: Clouds) -> No
 def test_an_operation_that_is_not_served_says_so_and_is_not_retried(calm: Clouds) -> None:
     ec2 = calm.client(retries={"total_max_attempts": 3, "mode": "standard"})
     with pytest.raises(ClientError) as caught:
-        ec2.describe_volumes()
+        ec2.describe_key_pairs()
     answer = caught.value.response
     assert answer["Error"]["Code"] == "UnsupportedOperation"
     assert answer["ResponseMetadata"]["RetryAttempts"] == 0

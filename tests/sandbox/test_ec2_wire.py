@@ -11,8 +11,8 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from tests.sandbox.ec2 import described, ids, made, refused, run
-from tests.sandbox.worlds import Clouds, MakeClouds
+from tests.sandbox.ec2 import described, ids, made, refused, request, run
+from tests.sandbox.worlds import Clouds, MakeClouds, until
 
 SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=K/20260301/us-east-1/ec2/aws4_request, Signature=x"}
 
@@ -86,9 +86,10 @@ def test_a_reply_may_be_lost_with_its_request(clouds_of: MakeClouds) -> None:
 
 def test_a_call_that_hangs_runs_into_the_clients_time_out_and_has_happened(clouds_of: MakeClouds) -> None:
     clouds = started(clouds_of, fault("RunInstances", "hang"))
+    parameters = request(clouds.client())
     with pytest.raises(ReadTimeoutError):
-        run(clouds.client(read_timeout=0.3))
-    assert made(clouds) == 1
+        clouds.client(read_timeout=0.3).run_instances(**parameters)
+    until(lambda: made(clouds) == 1)
 
 
 def test_a_fault_meets_the_calls_it_was_meant_for(clouds_of: MakeClouds) -> None:

@@ -29,6 +29,7 @@ from sandbox.faces.ec2 import (
     reservations,
     services,
     spot,
+    volumes,
 )
 from sandbox.faces.ec2.context import Context, Operation
 from sandbox.faces.ec2.errors import AwsError, from_fault, respond
@@ -74,6 +75,8 @@ def _operations() -> dict[tuple[str, str], Operation]:
         ("ec2", "DeletePlacementGroup"): groups.delete,
         ("ec2", "GetSpotPlacementScores"): advice.get_spot_placement_scores,
         ("ec2", "DescribeRouteTables"): estate.describe_route_tables,
+        ("ec2", "DescribeVolumes"): volumes.describe,
+        ("ec2", "DeleteVolume"): volumes.delete,
         ("ec2", "DescribeSubnets"): estate.describe_subnets,
         ("ec2", "DescribeSecurityGroups"): estate.describe_security_groups,
         ("ec2", "DescribeImages"): estate.describe_images,

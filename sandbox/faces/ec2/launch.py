@@ -131,6 +131,7 @@ def _allocate(
             "group": wanted.group,
             "interfaces": wanted.interfaces,
             "subnet": context.site.subnet_of(zone).id,
+            "volume_tags": wanted.tags.get("volume", {}),
             "request_tags": wanted.tags.get("spot-instances-request", {}),
             "reservation": reservation_id,
             "index": 0,
