@@ -25,6 +25,8 @@ def fits(needs: Needs, type_: InstanceType) -> tuple[Reason, str] | None:
         return Reason.TOO_SMALL, f"{type_.vcpus} of {needs.cpus} vCPUs"
     if type_.memory_gib < needs.memory_gib:
         return Reason.TOO_SMALL, f"{type_.memory_gib:g} of {needs.memory_gib:g} GiB memory"
+    if needs.fabric and type_.fabric is None:
+        return Reason.NO_FAST_NETWORK, "no interconnect of its own between nodes"
     return None
 
 

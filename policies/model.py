@@ -44,12 +44,15 @@ class GpuNeed:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What each of the `nodes` must have at least. Memory in GiB. No GPU need means a CPU node will do."""
+    """What each of the `nodes` must have at least. Memory in GiB. No GPU need means a CPU node will do.
+    `fabric`: an interconnect of the type's own between nodes.
+    """
 
     gpu: GpuNeed | None = None
     cpus: int = 0
     memory_gib: float = 0
     nodes: int = 1
+    fabric: bool = False
 
 
 Place = tuple[str, str, str]
@@ -163,6 +166,7 @@ class Reason(StrEnum):
 
     WRONG_GPU = "wrong_gpu"
     TOO_SMALL = "too_small"
+    NO_FAST_NETWORK = "no_fast_network"
     NOT_ALLOWED = "not_allowed"
     SPOT_NOT_ALLOWED = "spot_not_allowed"
     SPOT_ONLY = "spot_only"

@@ -9,7 +9,7 @@ from typing import Any
 from providers.vocabulary import CapacityType, LaunchRequest, OfferKey
 from service.agents.claim import claim_code
 from service.agents.user_data import user_data
-from service.jobs.spec import JobSpec
+from service.jobs.spec import JobSpec, Network
 from service.settings import Times
 
 CLAIM = "@claim@"
@@ -62,6 +62,7 @@ def launch_request(
         subnet=subnet,
         # The cloud's own limit is never below the agent's.
         max_age_seconds=int(agent_max_age(spec, times) + times.boot + AGE_MARGIN_SECONDS),
+        fabric=spec.resources.network is Network.FAST,
         max_price=spec.max_price if key.capacity_type is CapacityType.SPOT else None,
     )
 

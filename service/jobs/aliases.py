@@ -341,6 +341,16 @@ JOB_RECOVERY: Mapping[str, Reader] = {
     "max_restarts_on_errors": _as("retry.failed"),
     "recover_on_exit_codes": _exit_codes,
 }
+_TIERS = {"best": "fast", "standard": "any"}
+
+
+def _network_tier(draft: Draft, value: Any, origin: str) -> None:
+    """SkyPilot's word: `best` is the fastest interconnect that the type has."""
+    if not isinstance(value, str) or value not in _TIERS:
+        raise ValueError(f"is one of {', '.join(_TIERS)}")
+    draft.put("resources.network", _TIERS[value], origin)
+
+
 RESOURCES: Mapping[str, Reader] = {
     "gpu": _gpu,
     "gpus": _gpu,
@@ -354,6 +364,8 @@ RESOURCES: Mapping[str, Reader] = {
     "disk_gib": _as("resources.disk_gib"),
     "nodes": _count("resources.nodes"),
     "num_nodes": _count("resources.nodes"),
+    "network": _as("resources.network"),
+    "network_tier": _network_tier,
     "use_spot": _use_spot,
     "max_hourly_cost": _number("max_price"),
     "job_recovery": _job_recovery,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from providers.regions import canonical_region
+from service.context import STANDING
 from service.jobs.draft import Draft, Reader
 
 CLOUDS = ("aws", "gcp", "azure")
@@ -23,10 +24,10 @@ def _names(value: Any) -> list[str]:
 def place(text: str) -> str:
     """A place with its region in the cloud's own spelling. ValueError says what is wrong with it."""
     cloud, *below = text.strip().strip("/").split("/")
-    if cloud == "memory":
+    if cloud in ("memory", STANDING):
         return text.strip()
     if cloud not in CLOUDS:
-        raise ValueError(f"{cloud!r} is not a cloud; allowed: {', '.join(CLOUDS)}")
+        raise ValueError(f"{cloud!r} is not a cloud; allowed: {', '.join((*CLOUDS, STANDING))}")
     if len(below) > 2:
         raise ValueError(f"{text!r} has too many parts; write cloud/region/zone")
     if cloud == "aws" and len(below) == 2 and not _EC2_ZONE_ID.search(below[1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -22,7 +23,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Place = Annotated[
     str,
     Field(
-        pattern=r"^(aws|gcp|azure|memory)(/[a-z0-9-]+(/[a-zA-Z0-9-]+)?)?$",
+        pattern=r"^(aws|gcp|azure|memory|standing)(/[a-z0-9-]+(/[a-zA-Z0-9-]+)?)?$",
         examples=["aws", "gcp/us-central1"],
     ),
 ]
@@ -43,6 +44,13 @@ class Gpu(Part):
     max_memory_gb: float | None = Field(default=None, gt=0, le=1024)
 
 
+class Network(StrEnum):
+    """How the nodes of a gang reach each other: by whatever there is, or over the type's own interconnect."""
+
+    ANY = "any"
+    FAST = "fast"
+
+
 class Resources(Part):
     """What each node needs at least; memory and disk in GiB."""
 
@@ -51,6 +59,13 @@ class Resources(Part):
     memory_gib: float = Field(default=0, ge=0, le=32768)
     disk_gib: int = Field(default=100, ge=20, le=16384)
     nodes: int = Field(default=1, ge=1, le=MAX_NODES)
+    network: Network = Network.ANY
+
+    @model_validator(mode="after")
+    def _network_connects_nodes(self) -> Self:
+        if self.network is Network.FAST and self.nodes < 2:
+            raise ValueError("network: fast connects the nodes of a gang; ask for 2 nodes or more")
+        return self
 
 
 class Spot(Part):

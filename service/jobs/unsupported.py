@@ -63,7 +63,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "resources.ports": NOT_YET,
     "resources.volumes": NOT_YET,
     "resources.disk_tier": NOT_YET,
-    "resources.network_tier": NOT_YET,
     "resources.local_disk": NOT_YET,
     "resources.shm_size": NOT_YET,
     "resources.autostop": f"{NOT_YET}; instances are ended with their job",

@@ -11,7 +11,7 @@ from policies.model import Job as PolicyJob
 from providers.vocabulary import Scope
 from service.jobs.model import Job
 from service.jobs.progress import USUAL_RESTART, Progress
-from service.jobs.spec import Checkpoint, JobSpec, Resources
+from service.jobs.spec import Checkpoint, JobSpec, Network, Resources
 from service.settings import Settings
 from service.storage import STORAGE, storage_url, store_options
 
@@ -111,6 +111,7 @@ def _needs(resources: Resources) -> Needs:
         cpus=resources.cpus,
         memory_gib=resources.memory_gib,
         nodes=resources.nodes,
+        fabric=resources.network is Network.FAST,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from service.attempts.plan import NotPlanned, plan_attempt
 from service.nodes.model import NodeState
 from service.states import InstanceState, JobState
 from tests.clocks import FakeClock
-from tests.loops.bench import Bench, Killed, cloud
+from tests.loops.bench import H100, Bench, Killed, cloud, offer
 from tests.loops.conftest import MakeBench
 from tests.loops.nodes import DGX, StandingMachine, enrolled, offered, pass_time, plan, pool
 
@@ -244,3 +245,15 @@ def test_a_job_without_a_time_limit_may_stay_on_a_node_for_longer_than_a_week(be
     said = Hello(code, use_id or "", "boot-1", "0.1.0", None, {})
     reply = bench.database.write(lambda session: hello(session, bench.ctx, said))
     assert reply["max_age_seconds"] > 365 * 86400
+
+
+def test_a_gang_on_a_fast_network_asks_its_provider_for_it(make_bench: MakeBench, clock: FakeClock) -> None:
+    fast = replace(H100, fabric="efa")
+    aws = cloud(clock, offer("aws", 5.0), offer("aws", 9.0, zone="b", type_=replace(fast, name="fast-8")))
+    bench = make_bench(aws=aws)
+    job_id = bench.submit_job(
+        resources={"gpu": {"name": ["H100"], "count": 8}, "nodes": 2, "network": "fast"}
+    )
+    bench.run_until(job_id, JobState.RUNNING)
+    (sent,) = aws.launches
+    assert (sent.request.offer.instance_type, sent.request.fabric) == ("fast-8", True)
