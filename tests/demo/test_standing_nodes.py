@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlmodel import Session, select
+from sqlmodel import select
 
 from agent.build import build
-from providers.vocabulary import Offer
-from service.attempts.model import Attempt, Charge
-from service.attempts.plan import plan_attempt
+from service.attempts.model import Charge
 from service.loops import steps
-from service.market.offers import read_offers
 from tests.agent.node import NodeMachine
 from tests.agent.service import wait_for
 from tests.api.listening import listening
 from tests.api.service import Service, copied, start, template
 
 BODY = {"name": "rack1-1", "instance_type": "dgx-h100", "gpu": "H100:8", "cost_per_month_usd": 14_600}
-WITHOUT = ("market", "scheduler", "notifications", "quotas", "quota_desk")
+WITHOUT = ("market", "notifications", "quotas", "quota_desk")
 
 
 class World:
@@ -41,15 +38,8 @@ class World:
         wait_for(lambda: self.service.get("/v1/reservations").json()["items"], "the pool")
 
     def run(self, **spec: Any) -> str:
-        """A job on the node."""
-        job_id: str = self.service.submit(**spec)["id"]
-
-        def plan(session: Session) -> None:
-            (offer,) = read_offers(session)
-            made = plan_attempt(session, self.service.ctx, job_id, Offer(offer.key, offer.type, None))
-            assert isinstance(made, Attempt), made
-
-        self.service.database.write(plan)
+        """A job of the class that runs on reserved capacity first."""
+        job_id: str = self.service.submit(**{"class": "core"}, **spec)["id"]
         return job_id
 
     def until(self, job_id: str, state: str) -> None:

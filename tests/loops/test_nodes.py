@@ -257,3 +257,18 @@ def test_a_gang_on_a_fast_network_asks_its_provider_for_it(make_bench: MakeBench
     bench.run_until(job_id, JobState.RUNNING)
     (sent,) = aws.launches
     assert (sent.request.offer.instance_type, sent.request.fabric) == ("fast-8", True)
+
+
+def test_a_core_job_is_placed_on_a_free_node_before_anything_is_bought(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
+    aws = cloud(clock, offer("aws", 1.0, capacity_type=CapacityType.ON_DEMAND))
+    bench = make_bench(aws=aws)
+    (machine,) = enrolled(bench, "dgx-1", price_micros=16_000_000)
+    first = bench.submit_job(**{"class": "core"})
+    bench.turn()
+    assert bench.live_attempt(first).provider == "standing"
+    second = bench.submit_job(**{"class": "core"})
+    bench.turn()
+    assert bench.live_attempt(second).provider == "memory"
+    assert machine.row().job_id == first

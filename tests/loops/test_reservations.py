@@ -298,6 +298,17 @@ def test_a_place_that_the_settings_no_longer_name_takes_its_reservations_along(b
     assert not bench.database.read(lambda session: session.exec(select(OfferRow)).all())
 
 
+def test_core_jobs_fill_a_reservation_to_its_last_slot_at_once_and_wait_for_no_trial(bench: Bench) -> None:
+    reserve(bench, 3)
+    jobs = [bench.submit_job(**{"class": "core"}) for _ in range(4)]
+    bench.turn()
+    placed = [job_id for job_id in jobs if bench.attempts(job_id)]
+    assert len(placed) == 3
+    assert {bench.live_attempt(job_id).reservation for job_id in placed} == {"cr-1"}
+    (left,) = set(jobs) - set(placed)
+    assert bench.job(left).state is JobState.QUEUED
+
+
 def gang(nodes: int) -> dict[str, Any]:
     return {"gpu": {"name": ["H100"], "count": 8}, "nodes": nodes}
 
