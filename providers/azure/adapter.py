@@ -27,6 +27,7 @@ from providers.azure.reservations import ReservedCapacity, must_be_named
 from providers.azure.signals import SpotSignals
 from providers.azure.skus import Size
 from providers.azure.sshkeys import throwaway_key
+from providers.azure.starting import Starting
 from providers.azure.vm import AVAILABILITY_SET, DISK_TYPE, SSH_KEY, TOKEN_TAG, excess, frozen
 from providers.config import AccountConfig, RegionConfig
 from providers.errors import ErrorKind, ProviderError
@@ -71,7 +72,7 @@ class AzureProvider:
         self._reserved = ReservedCapacity(self._arm, self._market, clock)
         self._signals = SpotSignals(self._arm, self._market, clock)
         self._remembered = Remembered(clock, self.consistency_window.total_seconds())
-        self._observer = Observer(self._arm, self._networks, self._remembered)
+        self._observer = Observer(self._arm, self._networks, self._remembered, Starting(clock))
         self._sets = AvailabilitySets(self._arm)
         self._launcher = Launcher(self._arm, self._observer, self._networks, self._sets, self._remembered)
 

@@ -13,6 +13,7 @@ from providers.azure.evictions import preempted
 from providers.azure.leftovers import Leftover, everything, orphans
 from providers.azure.networks import Networks
 from providers.azure.remembered import Remembered
+from providers.azure.starting import Starting
 from providers.azure.states import attempt_of, failure, instance, node_of_name, read_status, state_of
 from providers.azure.versions import COMPUTE
 from providers.azure.vm import DEPLOYMENT_TAG, TOKEN_TAG
@@ -36,11 +37,12 @@ ONE_BY_ONE = 10
 class Observer:
     """What an account's machines look like from outside."""
 
-    def __init__(self, arm: Arm, networks: Networks, remembered: Remembered) -> None:
+    def __init__(self, arm: Arm, networks: Networks, remembered: Remembered, starting: Starting) -> None:
         self._arm = arm
         self._group = f"{arm.group}/providers/Microsoft.Compute/virtualMachines"
         self._networks = networks
         self._remembered = remembered
+        self._starting = starting
 
     def get(self, name: str, region: str | None = None) -> dict[str, Any]:
         """One machine with its instance view; ProviderError not_found if there is none."""
@@ -151,6 +153,10 @@ class Observer:
         return True
 
     def _look(self, ref: InstanceRef, shown: Mapping[str, Any] | None) -> CloudInstance:
+        early = None if self._remembered.ended(ref.provider_id) else self._starting.known(ref.provider_id)
+        return early or self._starting.note(self._read(ref, shown))
+
+    def _read(self, ref: InstanceRef, shown: Mapping[str, Any] | None) -> CloudInstance:
         try:
             vm = shown or self.get(ref.provider_id, ref.region)
         except ProviderError as error:

@@ -138,3 +138,28 @@ def test_SCA_01_creates_beyond_the_bucket_wait_their_turn_and_all_get_through() 
             bench.provider.launch(bench.ask(size, nodes=10, name=f"n{number:02}"))
         waited = bench.cloud.clock.monotonic() - started
     assert waited >= (120 - RATES[rates.WRITES].burst - 1) / RATES[rates.WRITES].per_second
+
+
+def test_a_machine_that_is_starting_is_read_twelve_times_a_minute_at_most_however_often_it_is_asked_for() -> (
+    None
+):
+    with opened({"azure": {"boot_seconds": 600}}) as bench:
+        asked = bench.ask()
+        refs = bench.refs(asked, bench.provider.launch(asked))
+        for _ in range(60):
+            assert bench.provider.describe(refs)[0].state is InstanceState.PENDING
+            bench.advance(1)
+        assert bench.cloud.calls()["VirtualMachines_Get"] <= 12
+        bench.advance(600)
+        assert bench.provider.describe(refs)[0].state is InstanceState.RUNNING
+        bench.provider.terminate(refs)
+        assert bench.provider.describe(refs)[0].state is InstanceState.STOPPING
+
+
+def test_a_machine_that_is_ended_while_it_starts_is_seen_to_end() -> None:
+    with opened({"azure": {"boot_seconds": 600}}) as bench:
+        asked = bench.ask()
+        refs = bench.refs(asked, bench.provider.launch(asked))
+        assert bench.provider.describe(refs)[0].state is InstanceState.PENDING
+        bench.provider.terminate(refs)
+        assert bench.provider.describe(refs)[0].state is InstanceState.STOPPING
