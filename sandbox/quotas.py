@@ -13,6 +13,9 @@ GLOBAL = "global"
 #: Azure's limit on machines of a region, whatever their size.
 MACHINES = "virtualMachines"
 
+#: Azure's limit on public addresses of a region; what is in use its face knows.
+ADDRESSES = "IPv4StandardSkuPublicIpAddresses"
+
 # GPU families that Compute Engine counts by a metric of their own; newer ones share GPUS_PER_GPU_FAMILY.
 _OWN_METRIC = frozenset({"NVIDIA_T4", "NVIDIA_L4", "NVIDIA_A100", "NVIDIA_A100_80GB"})
 
@@ -96,7 +99,7 @@ def names(table: Catalogue) -> list[str]:
         if table.provider == "aws":
             some = [f"{size.family}/on_demand", f"{size.family}/spot"]
         elif table.provider == "azure":
-            some = ["cores", "lowPriorityCores", MACHINES, size.family]
+            some = ["cores", "lowPriorityCores", MACHINES, ADDRESSES, size.family]
         else:
             gpus = [gpu_metric(size.family), f"PREEMPTIBLE_{size.family}_GPUS"] if size.gpu else []
             cpus = _gce_cpus(size)
@@ -107,6 +110,6 @@ def names(table: Catalogue) -> list[str]:
 
 def unit(name: str, provider: str) -> str:
     """What a quota counts."""
-    if name == MACHINES:
+    if name in (MACHINES, ADDRESSES):
         return "instance"
     return "gpu" if provider == "gcp" and "CPUS" not in name else "vcpu"

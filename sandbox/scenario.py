@@ -116,7 +116,8 @@ class PriceRule(PricedWhere):
 class QuotaRule(_Strict):
     """The limit of a quota. Names are `G/on_demand` and `G/spot` on aws, the metric on gcp
     (`PREEMPTIBLE_NVIDIA_L4_GPUS`, `GPUS_PER_GPU_FAMILY/NVIDIA_H100`, `GPUS_ALL_REGIONS`), the usage's name on
-    azure (`cores`, `lowPriorityCores`, `virtualMachines`, a family); `*` allowed.
+    azure (`cores`, `lowPriorityCores`, `virtualMachines`, `IPv4StandardSkuPublicIpAddresses`, a family); `*`
+    allowed.
     """
 
     provider: ProviderName

@@ -67,7 +67,7 @@ class AzureProvider:
         self._images = Images(self._arm)
         self._networks = Networks(self._arm, clock)
         self._market = Market(config, self._arm, RetailPrices(config, clock), clock)
-        self._quotas = Quotas(self._arm, self._market, clock)
+        self._quotas = Quotas(config, self._arm, self._market, clock)
         self._quota_desk = QuotaDesk(self._arm, self._quotas, clock)
         self._reserved = ReservedCapacity(self._arm, self._market, clock)
         self._signals = SpotSignals(self._arm, self._market, clock)

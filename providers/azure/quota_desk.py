@@ -16,7 +16,7 @@ from urllib.parse import quote
 from clock import Clock
 from providers.azure.arm import Arm
 from providers.azure.errors import family_key
-from providers.azure.quotas import Quotas
+from providers.azure.quotas import Quotas, counts_addresses
 from providers.azure.versions import QUOTA
 from providers.errors import ErrorKind, ProviderError
 from providers.quota_requests import CloudQuotaRequest, QuotaIncrease, QuotaRequestListing, ReviewState
@@ -79,6 +79,9 @@ class QuotaDesk:
     def _checked(self, increase: QuotaIncrease, limits: Limits) -> str:
         """The key as Azure spells it, if what is asked for is more than what is there."""
         key, limit = limits.get(family_key(increase.key), ("", None))
+        if counts_addresses(increase.key):
+            text = "ask for more public addresses in the Azure portal, or do without (public_address)"
+            raise self._refused(increase, text, ErrorKind.UNSUPPORTED)
         if not key:
             raise self._refused(increase, "the region has no such quota")
         if limit is None:

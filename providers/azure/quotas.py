@@ -17,7 +17,8 @@ from providers.azure.arm import Arm
 from providers.azure.errors import family_key
 from providers.azure.market import Market
 from providers.azure.skus import Size
-from providers.azure.versions import COMPUTE
+from providers.azure.versions import COMPUTE, NETWORK
+from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.quotas import Quota, QuotaListing, QuotaUnit, needed
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
@@ -29,7 +30,8 @@ _DEMAND, _SPOT = CapacityType.ON_DEMAND, CapacityType.SPOT
 class Quotas:
     """One account's limits. Nothing is kept: usage changes with every machine."""
 
-    def __init__(self, arm: Arm, market: Market, clock: Clock) -> None:
+    def __init__(self, config: AccountConfig, arm: Arm, market: Market, clock: Clock) -> None:
+        self._config = config
         self._arm = arm
         self._market = market
         self._clock = clock
@@ -48,7 +50,13 @@ class Quotas:
             sizes = self._market.sizes(region)
         except ProviderError as error:
             incomplete = (f"families of {region} ({error})",)
-        return QuotaListing(quotas(rows, sizes, self._place(region), now), incomplete)
+        found = quotas(rows, sizes, self._place(region), now)
+        if self._config.regions[region].public_address:
+            try:
+                found += addresses(self._network_usages(region), self._place(region), now)
+            except ProviderError as error:
+                incomplete += (f"addresses of {region} ({error})",)
+        return QuotaListing(found, incomplete)
 
     def review(self, region: str) -> str:
         """For a person: what is free, and which limits are too low for a size. ProviderError of kind quota
@@ -66,6 +74,10 @@ class Quotas:
     def _usages(self, region: str) -> list[dict[str, Any]]:
         path = f"{self._arm.subscription}/providers/Microsoft.Compute/locations/{region}/usages"
         return self._arm.pages(path, COMPUTE)
+
+    def _network_usages(self, region: str) -> list[dict[str, Any]]:
+        path = f"{self._arm.subscription}/providers/Microsoft.Network/locations/{region}/usages"
+        return self._arm.pages(path, NETWORK)
 
     def _place(self, region: str) -> Scope:
         return Scope("azure", self._arm.account, region)
@@ -109,6 +121,27 @@ def quotas(
         _quota(listed.get(one.key) or squeezed.get(family_key(one.key), {}), one, place, now)
         for one in (*_REGIONAL, *families)
     )
+
+
+# The limit on Standard addresses, of which a machine with a public one takes one; the first that is listed.
+_ADDRESSES = ("ipv4standardskupublicipaddresses", "standardskupublicipaddresses")
+
+
+def addresses(rows: Iterable[Mapping[str, Any]], place: Scope, now: datetime) -> tuple[Quota, ...]:
+    """The limit on public addresses among a region's network usages, found by its name; none if Azure does
+    not list it. Our requests are for compute quotas only.
+    """
+    listed = {family_key(_key(row)): row for row in rows}
+    row = next((listed[name] for name in _ADDRESSES if name in listed), None)
+    if row is None:
+        return ()
+    one = _Counter(_key(row), "Public IP addresses", None, unit=QuotaUnit.INSTANCE, adjustable=False)
+    return (_quota(row, one, place, now),)
+
+
+def counts_addresses(key: str) -> bool:
+    """Whether a quota is the one on public addresses."""
+    return family_key(key) in _ADDRESSES
 
 
 def judged(found: Sequence[Quota], offers: Sequence[Offer]) -> str:

@@ -81,6 +81,7 @@ def test_the_checker_itself_finds_what_is_wrong() -> None:
         (f"{NETWORK}/publicIPAddresses", {}, network.PublicIPAddress),
         (f"{NETWORK}/virtualNetworks", {}, network.VirtualNetwork),
         (f"{NETWORK}/virtualNetworks/vnet-eastus/subnets/default", {}, network.Subnet),
+        (f"{SUB}/providers/Microsoft.Network/locations/eastus/usages", {}, network.Usage),
         (f"{NETWORK}/virtualNetworks/vnet-eastus/usages", {}, network.VirtualNetworkUsage),
         (f"{NETWORK}/networkSecurityGroups/nsg-eastus", {}, network.NetworkSecurityGroup),
     ],

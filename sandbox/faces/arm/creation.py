@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from sandbox.faces.arm.call import ArmError, Call
 from sandbox.faces.arm.images import must_exist, terms_must_be_met
 from sandbox.faces.arm.machines import accepted
-from sandbox.faces.arm.network import must_have_subnet
+from sandbox.faces.arm.network import must_have_address, must_have_subnet
 from sandbox.faces.arm.operations import End
 from sandbox.faces.arm.refusals import at_once, later
 from sandbox.faces.arm.render import failed_machine, machine
@@ -44,6 +44,8 @@ def create(face: Face, call: Call) -> Response:
         must_exist(face, asked.image, asked.location)
         terms_must_be_met(face, call.body, call.subscription)
         must_have_subnet(face, asked.card.subnet, asked.location)
+        if asked.card.address is not None:
+            must_have_address(face, asked.location)
         if asked.availability_set:
             must_take(face, asked.availability_set, asked.location, call.body)
         return _create(face, call, name, asked)

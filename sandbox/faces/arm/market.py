@@ -11,6 +11,7 @@ from sandbox.catalogue import Catalogue, InstanceType, catalogue
 from sandbox.faces.arm.call import ArmError, Call, listing
 from sandbox.faces.arm.odata import matches
 from sandbox.faces.arm.state import Face
+from sandbox.quotas import ADDRESSES, QuotaRow
 
 # Sizes whose `GPUs` capability the real API leaves out.
 _NO_GPUS = ("GB200", "GB300", "MI300X")
@@ -115,9 +116,14 @@ def usages(face: Face, call: Call) -> Response:
             "limit": int(row.limit),
             "name": {"value": row.name, "localizedValue": LOCALIZED.get(row.name, f"{row.name} vCPUs")},
         }
-        for row in face.world.quotas("azure", region)
+        for row in compute_quotas(face, region)
     ]
     return listing(call, rows, page_size=1000)
+
+
+def compute_quotas(face: Face, region: str) -> list[QuotaRow]:
+    """What the compute provider counts in a region."""
+    return [row for row in face.world.quotas("azure", region) if row.name != ADDRESSES]
 
 
 def must_be_known(call: Call) -> str:

@@ -12,8 +12,10 @@ from starlette.responses import JSONResponse, Response
 
 from sandbox.catalogue import catalogue
 from sandbox.faces.arm.call import ArmError, Call, listing, missing
+from sandbox.faces.arm.market import must_be_known
 from sandbox.faces.arm.render import zone_names
 from sandbox.faces.arm.state import GROUP, Face, id_of, resource_id
+from sandbox.quotas import ADDRESSES as ADDRESS_QUOTA
 from sandbox.vm import Vm
 
 NETWORKS = "Microsoft.Network/virtualNetworks"
@@ -115,6 +117,31 @@ def _subnet(call: Call, region: str) -> dict[str, Any]:
 
 def _resource(path: str, kind: str, region: str, **more: Any) -> dict[str, Any]:
     return {"id": path, "name": path.rpartition("/")[2], "type": kind, "location": region, **more}
+
+
+def location_usages(face: Face, call: Call) -> Response:
+    """What the network provider counts in a region, as far as machines need it."""
+    region = must_be_known(call)
+    limit, used = _addresses_left(face, region)
+    name = {"value": ADDRESS_QUOTA, "localizedValue": "Public IPv4 Addresses - Standard"}
+    row = {"id": f"{call.url}/{ADDRESS_QUOTA}", "name": name, "unit": "Count"}
+    return listing(call, [{**row, "currentValue": used, "limit": limit}])
+
+
+def must_have_address(face: Face, region: str) -> None:
+    """ArmError where a region has as many public addresses as it may."""
+    limit, used = _addresses_left(face, region)
+    if used >= limit:
+        text = f"Cannot create more than {limit} public IP addresses for this subscription in this region."
+        raise ArmError(400, "PublicIPCountLimitReached", text)
+
+
+def _addresses_left(face: Face, region: str) -> tuple[int, int]:
+    """(limit, in use)."""
+    rows = [row for row in face.world.quotas("azure", region) if row.name == ADDRESS_QUOTA]
+    there = face.world.vms("azure", lambda vm: vm.region == region and bool(vm.objects.get("address")))
+    used = sum(face.world.exists("azure", "address", _name(vm, "address")) for vm in there)
+    return int(rows[0].limit), used
 
 
 def owner(face: Face, call: Call, kind: str) -> Vm | None:

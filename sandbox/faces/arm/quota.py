@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from sandbox.faces.arm.call import ArmError, Call, listing
-from sandbox.faces.arm.market import LOCALIZED, must_be_known
+from sandbox.faces.arm.market import LOCALIZED, compute_quotas, must_be_known
 from sandbox.faces.arm.state import Face
 from sandbox.ledger import stamp
 from sandbox.quota_reviews import QuotaRequest
@@ -71,7 +71,7 @@ def request(face: Face, call: Call) -> Response:
 
 
 def _rows(face: Face, call: Call) -> list[QuotaRow]:
-    return face.world.quotas("azure", must_be_known(call))
+    return compute_quotas(face, must_be_known(call))
 
 
 def _row(face: Face, call: Call) -> QuotaRow:

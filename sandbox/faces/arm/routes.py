@@ -72,6 +72,12 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _ADDRESSES, "PublicIPAddresses_List", network.addresses),
     Route("GET", f"{_ADDRESSES}/{{name}}", "PublicIPAddresses_Get", network.address),
     Route("DELETE", f"{_ADDRESSES}/{{name}}", "PublicIPAddresses_Delete", network.delete_address),
+    Route(
+        "GET",
+        f"{_SUBSCRIPTION}/providers/Microsoft.Network/locations/{{location}}/usages",
+        "Usages_List",
+        network.location_usages,
+    ),
     Route("GET", f"{_NETWORK}/virtualNetworks", "VirtualNetworks_List", network.networks),
     Route("GET", _VNET, "VirtualNetworks_Get", network.network),
     Route("GET", f"{_VNET}/usages", "VirtualNetworks_ListUsage", network.usages),

@@ -94,6 +94,7 @@ def test_a_family_with_blanks_in_its_name_is_asked_for_by_any_spelling(bench: Az
         ("cores", 9000, "marseast", ErrorKind.INVALID_REQUEST, "eastus, westeurope"),
         ("cores", 9000, None, ErrorKind.INVALID_REQUEST, "eastus, westeurope"),
         ("virtualMachines", 99000, "eastus", ErrorKind.UNSUPPORTED, "support ticket"),
+        ("IPv4StandardSkuPublicIpAddresses", 2000, "eastus", ErrorKind.UNSUPPORTED, "portal"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said_and_not_sent(

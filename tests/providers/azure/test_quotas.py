@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.azure.quotas import quotas
+from providers.azure.quotas import addresses, quotas
 from providers.azure.skus import sizes
 from providers.errors import ErrorKind, ProviderError
 from providers.quotas import Quota, QuotaUnit, needed
@@ -21,6 +21,7 @@ from tests.providers.azure.test_market import closed, sku
 DEMAND, SPOT = CapacityType.ON_DEMAND, CapacityType.SPOT
 T4 = "Standard_NC4as_T4_v3"
 A100 = "StandardNCADSA100v4Family"
+IPS = "IPv4StandardSkuPublicIpAddresses"
 EASTUS = Scope("azure", "lab", "eastus")
 NOW = FakeClock().now()
 
@@ -71,18 +72,18 @@ def test_usage_follows_what_runs_and_the_reading_says_when(bench: AzureBench) ->
     bench.advance(3600)
     found = read(bench)
     used = {key: quota.usage for key, quota in found.items() if quota.usage}
-    assert used == {"cores": 48, A100: 48, "lowPriorityCores": 24, "virtualMachines": 3}
+    assert used == {"cores": 48, A100: 48, "lowPriorityCores": 24, "virtualMachines": 3, IPS: 3}
     assert {quota.read_at for quota in found.values()} == {bench.cloud.clock.now()}
 
 
-def test_there_is_one_quota_for_each_family_that_is_offered_and_three_for_the_region(
+def test_there_is_one_quota_for_each_family_that_is_offered_and_four_for_the_region(
     bench: AzureBench,
 ) -> None:
     listing = bench.provider.quotas("westeurope")
     families = [gate.family for quota in listing.quotas for gate in quota.gates if gate.family]
     offered = {offer.type.family for offer in bench.provider.offers("westeurope").offers}
     assert sorted(families) == sorted(offered)
-    assert len(listing.quotas) == len(offered) + 3
+    assert len(listing.quotas) == len(offered) + 4
     assert not listing.incomplete
 
 
@@ -92,6 +93,47 @@ def test_a_second_reading_asks_for_usage_again_and_for_sizes_no_more(bench: Azur
     assert read(bench)["cores"].limit == 5
     assert bench.cloud.calls()["Usage_List"] == 2
     assert bench.cloud.calls()["ResourceSkus_List"] == 1
+
+
+def test_public_addresses_are_a_limit_where_machines_get_one(bench: AzureBench) -> None:
+    limit(bench, IPS, 2)
+    one = read(bench)[IPS]
+    assert (one.limit, one.usage, one.unit, one.adjustable) == (2, 0, QuotaUnit.INSTANCE, False)
+    assert gated(bench, one) == list(bench.provider.offers("eastus").offers)
+    bench.provider.launch(bench.ask(nodes=2))
+    assert read(bench)[IPS].usage == 2
+    asked = bench.ask(name="b")
+    with pytest.raises(ProviderError) as caught:
+        bench.provider.launch(asked)
+    assert (caught.value.kind, caught.value.code) == (ErrorKind.QUOTA, "PublicIPCountLimitReached")
+    assert caught.value.scope == EASTUS
+
+
+def test_public_addresses_are_no_limit_where_machines_get_none() -> None:
+    with opened(regions={"eastus": {"public_address": False}}) as bench:
+        limit(bench, IPS, 0)
+        assert IPS not in read(bench)
+        bench.provider.launch(bench.ask())
+
+
+def test_addresses_that_cannot_be_counted_leave_the_other_limits_known(bench: AzureBench) -> None:
+    bench.cloud.fault("Usages_List", "error", code="AuthorizationFailed", http_status=403)
+    listing = bench.provider.quotas("eastus")
+    assert len(listing.incomplete) == 1
+    assert "cores" in {quota.key for quota in listing.quotas}
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["PublicIPAddresses", "StandardSkuPublicIpAddresses"], ["StandardSkuPublicIpAddresses"]),
+        (["StandardSkuPublicIpAddresses", IPS], [IPS]),
+        (["VirtualNetworks"], []),
+    ],
+)
+def test_the_limit_on_addresses_is_found_by_its_name(names: list[str], found: list[str]) -> None:
+    rows = [{"name": {"value": name}, "limit": 20, "currentValue": 1} for name in names]
+    assert [quota.key for quota in addresses(rows, EASTUS, NOW)] == found
 
 
 # What is gated.
@@ -265,7 +307,7 @@ def test_usages_that_cannot_be_read_are_incomplete_and_say_why(
 def test_without_the_sizes_the_regions_own_limits_are_still_read(bench: AzureBench) -> None:
     bench.cloud.fault("ResourceSkus_List", "error", code="AuthorizationFailed", http_status=403)
     listing = bench.provider.quotas("eastus")
-    assert {quota.key for quota in listing.quotas} == {"cores", "lowPriorityCores", "virtualMachines"}
+    assert {quota.key for quota in listing.quotas} == {"cores", "lowPriorityCores", "virtualMachines", IPS}
     assert "families of eastus" in listing.incomplete[0]
 
 
