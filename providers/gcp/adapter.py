@@ -9,6 +9,7 @@ from clock import Clock
 from providers.config import AccountConfig
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp import rates
+from providers.gcp.built_in import built_in_offers
 from providers.gcp.calls import Calls
 from providers.gcp.check import Check
 from providers.gcp.clients import Clients
@@ -76,7 +77,9 @@ class GcpProvider:
         self._quotas = Quotas(self._clients, self._calls, self._offers, self._reservations, limits, config)
         self._desk = QuotaDesk(quota_api, limits, self._calls, config)
         self._placement = Placement(self._clients, self._calls, config.name, project)
-        self._leftovers = Leftovers(self._clients, self._calls, self._placement, config.name, project)
+        self._leftovers = Leftovers(
+            self._clients, self._calls, self._instances, self._placement, config.name, project
+        )
         self._launcher = Launcher(
             self._clients, self._calls, self._instances, self._placement, config.name, project
         )
@@ -105,7 +108,7 @@ class GcpProvider:
         return self._quotas.of_region(region)
 
     def built_in_offers(self, region: str) -> OfferListing:
-        return OfferListing((), (region,))
+        return built_in_offers(self._config, region)
 
     def spot_signals(self, region: str) -> SignalListing:
         load_slim()

@@ -53,6 +53,7 @@ _ORG_POLICY = Rule(K.INVALID_REQUEST, About.ACCOUNT)
 _SERVER = Rule(K.TRANSIENT, About.ZONE, ambiguous=True)
 _BUSY = Rule(K.TRANSIENT, About.ZONE, 1)
 _NOT_SOLD_HERE = Rule(K.UNSUPPORTED, About.TYPE_IN_ZONE)
+_NOT_SOLD_SO = Rule(K.UNSUPPORTED, About.TYPE_IN_REGION)
 _IMAGE = Rule(K.IMAGE_MISSING, About.IMAGE)
 _SUBNET_FULL = Rule(K.CAPACITY, About.SUBNET, 0.5)
 _EXISTS = Rule(K.IDEMPOTENCY, About.TYPE, ambiguous=True)
@@ -185,6 +186,7 @@ MESSAGES: tuple[tuple[re.Pattern[str], Rule], ...] = tuple(
         (r"/global/images/[^']*' was not found", _IMAGE),
         (r"machine type with name .* does not exist in zone", _NOT_SOLD_HERE),
         (r"(machineTypes|acceleratorTypes)/[^']*'?.*(not found|does not exist)", _NOT_SOLD_HERE),
+        (r"does not support .*provisioning model|provisioning model .* not supported", _NOT_SOLD_SO),
         (r"network profile only allows resource creation in location", _NOT_SOLD_HERE),
         (r"location .* is not found or access is unauthorized", _NOT_SOLD_HERE),
         (r"(subnetworks|networks)/[^']*' was not found", Rule(K.INVALID_REQUEST, About.SUBNET)),

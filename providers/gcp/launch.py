@@ -20,7 +20,7 @@ from providers.gcp.launch_body import (
     request_id_of,
 )
 from providers.gcp.machine_types import family_of
-from providers.gcp.observation import Handle, node_of, shown, valid_name
+from providers.gcp.observation import Handle, node_of, shown, valid_label, valid_name
 from providers.gcp.placement import Placement
 from providers.vocabulary import (
     CloudInstance,
@@ -145,6 +145,9 @@ def _fault_in(request: LaunchRequest) -> str:
         return f"nodes: {request.nodes}, expected 1 or more"
     if not all(valid_name(name) for name in request.names()):
         return f"token {request.token!r} makes no valid instance name: expected 32 hex digits"
+    wrong = [f"{key}={value}" for key, value in request.tags.items() if not valid_label(key, value)]
+    if wrong:
+        return f"tags {', '.join(wrong)}: keys begin with a letter and take [a-z0-9_-], at most 63"
     size = len(request.user_data.encode())
     if size > _USER_DATA_LIMIT:
         return f"user data of {size} bytes, at most {_USER_DATA_LIMIT} are allowed"

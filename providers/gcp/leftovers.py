@@ -11,7 +11,7 @@ from providers.errors import ErrorKind, ProviderError
 from providers.gcp.calls import Calls
 from providers.gcp.clients import Clients
 from providers.gcp.errors import Where
-from providers.gcp.instances import DEPLOYMENT, partial_success, unreachable, within
+from providers.gcp.instances import DEPLOYMENT, Instances, partial_success, unreachable, within
 from providers.gcp.machine_types import region_of
 from providers.gcp.observation import launch_of, node_of, tail, time_of
 from providers.gcp.placement import Placement
@@ -26,8 +26,15 @@ class Leftovers:
     """The leftovers of one account."""
 
     def __init__(
-        self, clients: Clients, calls: Calls, placement: Placement, account: str, project: str
+        self,
+        clients: Clients,
+        calls: Calls,
+        instances: Instances,
+        placement: Placement,
+        account: str,
+        project: str,
     ) -> None:
+        self._instances = instances
         self._clients = clients
         self._calls = calls
         self._placement = placement
@@ -44,7 +51,18 @@ class Leftovers:
                     found.setdefault((left.zone, left.name), left)
             except ProviderError:
                 missing.add(what)
-        return Listing((*listing.instances, *found.values()), tuple(sorted(missing)))
+        gone = self._with_ends(list(found.values()))
+        return Listing((*listing.instances, *gone), tuple(sorted(missing)))
+
+    def _with_ends(self, found: list[CloudInstance]) -> list[CloudInstance]:
+        """Leftovers with why their instances ended; what is there after all, or cannot be read, is none."""
+        refs = [InstanceRef(left.region, left.zone, left.provider_id) for left in found]
+        seen = self._instances.describe(refs)
+        return [
+            replace(left, end_reason=now.end_reason)
+            for left, now in zip(found, seen, strict=True)
+            if now.state in (InstanceState.ABSENT, InstanceState.TERMINATED)
+        ]
 
     def remove(self, ref: InstanceRef) -> None:
         """What an instance that does not exist (any more) has left. Raises ProviderError."""

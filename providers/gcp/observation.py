@@ -58,6 +58,8 @@ _WEIGHT = (
 )
 
 _NAME = re.compile(r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+_LABEL_KEY = re.compile(r"^[a-z][a-z0-9_-]{0,62}$")
+_LABEL_VALUE = re.compile(r"^[a-z0-9_-]{0,63}$")
 _NODE = re.compile(r"^(?P<launch>.+)-(?P<node>\d+)$")
 _CREATES = ("insert", "bulkInsert")
 
@@ -85,6 +87,11 @@ class Handle:
 def valid_name(name: str) -> bool:
     """Whether anything of Compute Engine can have that name (RFC 1035)."""
     return _NAME.match(name) is not None
+
+
+def valid_label(key: str, value: str) -> bool:
+    """Whether a label can be so (Compute Engine: "Requirements for labels")."""
+    return _LABEL_KEY.match(key) is not None and _LABEL_VALUE.match(value) is not None
 
 
 def launch_of(name: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from providers.errors import ErrorKind, ProviderError
 from providers.gcp import fabric
-from providers.vocabulary import CapacityType, InstanceRef, InstanceState, LaunchRequest, Offer
+from providers.vocabulary import CapacityType, EndReason, InstanceRef, InstanceState, LaunchRequest, Offer
 from sandbox.reservations import ReservationRule
 from tests.providers.contract import DEPLOYMENT, refs_of, request, settle, start, total
 from tests.providers.gcp.bench import REGION, GceBench
@@ -179,6 +179,16 @@ def test_the_policy_goes_when_the_gang_is_gone(wired: GceBench) -> None:
     wired.provider.terminate(refs[:1])
     assert policies(wired) == []
     assert listed(wired) == {}
+
+
+def test_a_gang_that_was_taken_back_shows_as_preempted_while_its_policy_is_left(wired: GceBench) -> None:
+    start(wired, close(wired, "a3-megagpu-8g", "taken"))
+    wired.advance(700)
+    for vm in wired.gce.vms():
+        wired.gce.world.preempt(vm, notice=False)
+    wired.advance(60)
+    (left,) = wired.provider.list_instances(REGION, DEPLOYMENT).instances
+    assert (left.state, left.end_reason) == (InstanceState.STOPPING, EndReason.PREEMPTED)
 
 
 def test_while_one_of_the_gang_lives_its_policy_is_no_leftover(wired: GceBench) -> None:

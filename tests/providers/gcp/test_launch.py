@@ -355,6 +355,8 @@ def test_an_operations_error_without_any_http_status_is_seen(bench: GceBench, no
         ({"nodes": 0}, "nodes: 0"),
         ({"user_data": "x" * 262_145}, "at most 262144"),
         ({"token": "NOT-A-TOKEN"}, "token"),
+        ({"tags": {"corral-user": "Anna.Müller@example.com"}}, "tags corral-user=Anna"),
+        ({"tags": {"1st": "x"}}, "tags 1st=x: keys begin with a letter"),
     ],
 )
 def test_a_request_that_cannot_be_right_is_not_sent(
