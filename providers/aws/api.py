@@ -29,6 +29,7 @@ RATES = {
     "run_instances": Rate(1, burst=4),
     "terminate_instances": Rate(3, burst=20),
     "cancel_spot_instance_requests": Rate(3, burst=10),
+    "delete_volume": Rate(2, burst=10),
     "create_placement_group": Rate(2, burst=10),
     "delete_placement_group": Rate(2, burst=10),
     "get_spot_placement_scores": Rate(1, burst=5),

@@ -82,6 +82,13 @@ def listed(api: Api, region: str, tag: str, value: str) -> list[CloudInstance]:
     return found
 
 
+def see(api: Api, region: str) -> None:
+    """Raise ProviderError unless every kind may be read."""
+    for kind in KINDS:
+        _listed(api, region, kind, {"tag:corral-deployment": "check"})
+    placement_groups.see(api, region)
+
+
 def describe(api: Api, ref: InstanceRef) -> CloudInstance:
     """`stopping` while it is there, `absent` when it is not."""
     kind = kind_of(ref.provider_id)

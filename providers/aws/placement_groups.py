@@ -106,6 +106,11 @@ def delete_quietly(api: Api, region: str, token: str) -> None:
         return
 
 
+def see(api: Api, region: str) -> None:
+    """Raise ProviderError unless groups may be read."""
+    _read(api, region, [{"Name": "group-name", "Values": ["corral-check"]}])
+
+
 def leftovers(api: Api, region: str, tag: str, value: str) -> list[Mapping[str, Any]]:
     """Our groups in a region, by the tag that all of ours bear. None where they cannot be read: they cost
     nothing, and an account that launches without `fabric` need not allow it.

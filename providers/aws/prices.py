@@ -18,6 +18,9 @@ from providers.errors import ProviderError
 DAY_HALF = 12 * 3600.0
 TRY_AGAIN = 600.0
 
+# The dearest instance is below 200 USD an hour; a hundred times that is a mistake in the list.
+MOST_USD = 20_000.0
+
 PRODUCT_DESCRIPTIONS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 # Shared Linux instances without extras, bought on demand. [AWS Price List Query API, AmazonEC2 attributes]
@@ -61,12 +64,12 @@ def read_spot(
 
 
 def newest(history: Iterable[Mapping[str, Any]], network: Network) -> dict[tuple[str, str], float]:
-    """The latest price above zero of each pool."""
+    """The latest price of each pool; what is no price is passed over."""
     latest: dict[tuple[str, str], tuple[datetime, float]] = {}
     for row in history:
         zone = row.get("AvailabilityZoneId") or network.id_of(row["AvailabilityZone"])
-        pool, price = (row["InstanceType"], zone), float(row["SpotPrice"])
-        if price > 0 and (pool not in latest or row["Timestamp"] > latest[pool][0]):
+        pool, price = (row["InstanceType"], zone), usd(row.get("SpotPrice"))
+        if price and (pool not in latest or row["Timestamp"] > latest[pool][0]):
             latest[pool] = (row["Timestamp"], price)
     return {pool: price for pool, (_, price) in latest.items()}
 
@@ -123,17 +126,27 @@ def pricing_region(region: str) -> str | None:
     return None if region.startswith(("us-gov-", "us-iso", "eu-isoe-")) else "us-east-1"
 
 
+def usd(text: Any) -> float:
+    """A price, USD an hour; 0 for what is none: no number, nothing, or more than any instance costs."""
+    try:
+        price = float(text)
+    except (TypeError, ValueError):
+        return 0.0
+    return price if 0 < price <= MOST_USD else 0.0
+
+
 def parse_product(text: str, region: str) -> tuple[str, float]:
-    """Instance type and hourly price of one product, which comes as JSON in a string; 0 if it has none."""
-    product = json.loads(text)
-    attributes = product["product"]["attributes"]
-    name = str(attributes.get("instanceType", ""))
-    if attributes.get("regionCode", region) != region:
-        return name, 0.0
-    dimensions = (
-        dimension
-        for term in product.get("terms", {}).get("OnDemand", {}).values()
-        for dimension in term["priceDimensions"].values()
-    )
-    prices = [float(dimension["pricePerUnit"].get("USD", 0)) for dimension in dimensions]
-    return name, max(prices, default=0.0)
+    """Instance type and hourly price of one product, which comes as JSON in a string; 0 if it has none. One
+    that cannot be read has neither, and keeps nobody from the rest of the list.
+    """
+    try:
+        product = json.loads(text)
+        attributes = product["product"]["attributes"]
+        name = str(attributes.get("instanceType", ""))
+        if attributes.get("regionCode", region) != region:
+            return name, 0.0
+        terms = product.get("terms", {}).get("OnDemand", {}).values()
+        dimensions = [dimension for term in terms for dimension in term["priceDimensions"].values()]
+        return name, max((usd(one["pricePerUnit"].get("USD")) for one in dimensions), default=0.0)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "", 0.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from providers.aws import leftovers
 from providers.aws.api import Api
 from providers.aws.catalogue import Catalogue
 from providers.aws.check_lines import line
@@ -25,6 +26,10 @@ NO_RESERVATIONS = (
     "allow ec2:DescribeCapacityReservations; until then reserved capacity and the usage of quotas are unknown"
 )
 NO_SUBNET = "list subnets with free addresses in the settings of this region, or make a default VPC"
+NO_LEFTOVERS = (
+    "allow ec2:DescribeVolumes, ec2:DescribeSpotInstanceRequests and ec2:DescribePlacementGroups; until then "
+    "what outlives its instance is not found"
+)
 NO_WAY_OUT = (
     "give the subnet a default route: through a NAT gateway, or through an internet gateway with "
     "public_address true; or list other subnets. Looking needs ec2:DescribeRouteTables"
@@ -71,6 +76,7 @@ class RegionCheck:
         yield self._line("quotas", self._quotas, NO_QUOTAS)
         yield self._line("quota requests", self._requests, NO_REQUESTS)
         yield self._line("reservations", self._reservations, NO_RESERVATIONS)
+        yield self._line("leftovers", self._leftovers, NO_LEFTOVERS)
         yield from self._launches()
         if not self._config.public_address and any(one.type.fabric == EFA for one in self._offers):
             yield self._line("fabric", self._group, NO_GROUPS)
@@ -112,6 +118,10 @@ class RegionCheck:
 
     def _reservations(self) -> str:
         return f"{len(self._provider.reservations(self._region).reservations)} reservations and blocks"
+
+    def _leftovers(self) -> str:
+        leftovers.see(self._api, self._region)
+        return "disks, spot requests and placement groups that are left behind would be found"
 
     def _launches(self) -> Iterator[CheckResult]:
         """The image, then a dry run for each way of buying: spot needs a role of its own in the account."""

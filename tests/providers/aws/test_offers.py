@@ -268,6 +268,9 @@ def market(stub: StubServer) -> StubServer:
     stub.script("ListServiceQuotas", json_ok({"Quotas": limits}))
     stub.script("ListAWSDefaultServiceQuotas", json_ok({"Quotas": []}))
     answer("DescribeInstances", "<reservationSet/>")
+    answer("DescribeVolumes", "<volumeSet/>")
+    answer("DescribeSpotInstanceRequests", "<spotInstanceRequestSet/>")
+    answer("DescribePlacementGroups", "<placementGroupSet/>")
     answer("DescribeCapacityReservations", "<capacityReservationSet/>")
     stub.script("ListRequestedServiceQuotaChangeHistory", json_ok({"RequestedQuotas": []}))
     answer(
