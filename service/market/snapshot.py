@@ -28,6 +28,7 @@ from service.states import AttemptState
 
 TRIAL = "trial"
 QUOTA = "quota"
+UNVERIFIED = "as last read; not tried"
 RESERVATION = "reservation"
 PROOF_LASTS = timedelta(minutes=15)
 
@@ -96,7 +97,9 @@ class MarketSnapshot:
                 return Block(_exactly(offer), RESERVATION, now, None, "", full)
         short = self._headroom.shortage(offer, nodes) if self._headroom else None
         if short is not None:
-            return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, "", str(short))
+            code = "quota_zero" if short.quota.limit == 0 else "quota_too_small"
+            message = f"{short} ({UNVERIFIED})"
+            return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, code, message)
         found: Block | None = None
         for scope, row, on_trial in self._blocks.covering(offer):
             active = row.until is None or row.until > now
