@@ -88,6 +88,8 @@ def explain(
         line(f"passed over: {tally(answer['counts'])}")
     for short in answer["quotas"]:
         line(_quota_hint(short))
+    if answer["expected_start"]:
+        line(_expected(answer["expected_start"]))
     _show_candidates(answer["candidates"], limit)
 
 
@@ -103,6 +105,15 @@ def _quota_hint(short: dict[str, Any]) -> str:
         took = span(decision["p50_seconds"])
         parts.append(f"similar requests here took a median of {took}, n = {decision['n']}")
     return "; ".join(parts)
+
+
+def _expected(start: dict[str, Any]) -> str:
+    from service.cli.show import span
+
+    soon, median = start["expected_in_seconds"], start["p50_seconds"]
+    when = f"in about {span(soon)}" if soon else "any moment; it waits longer than most"
+    where = f"{start['provider']}/{start['region']} {start['capacity_type']}"
+    return f"expected: {when} (jobs waited {span(median)} for {where} in the median, n = {start['n']})"
 
 
 def of_interest(candidates: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

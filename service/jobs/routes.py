@@ -32,6 +32,7 @@ from service.jobs.spec import JobSpec
 from service.jobs.submission import MAX_KEY, Submitted, check, submit, warnings
 from service.jobs.view import policy_job, view
 from service.keys import SecretKeys
+from service.market.waits import expected_start, read_waits
 from service.money import from_micros
 from service.projects.masking import redactor_of, redactors_of
 from service.projects.model import Project
@@ -224,6 +225,9 @@ async def explain(
             "counts": found.counts,
             "total_offers": found.total,
             "quotas": hints(session, found.candidates, nodes, now),
+            "expected_start": expected_start(found.candidates, read_waits(session), row["waiting_since"], now)
+            if row["waiting_since"]
+            else None,
             "candidates": [*market.ranked(found, nodes), *market.passed_over(found, nodes, limit)][:limit],
             "now": now,
         }

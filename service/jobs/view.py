@@ -54,7 +54,7 @@ def view(
     return PolicyJob(
         id=job_id,
         run_class=spec.run_class,
-        needs=_needs(spec.resources),
+        needs=needs_of(spec.resources),
         submitted_at=submitted_at,
         waiting_since=waiting_since,
         priority=spec.priority,
@@ -104,7 +104,8 @@ def egress_of(settings: Settings, checkpoint: Checkpoint | None) -> Mapping[Plac
     return CheckpointEgress(Home(provider, region), checkpoint.size_gib)
 
 
-def _needs(resources: Resources) -> Needs:
+def needs_of(resources: Resources) -> Needs:
+    """What each node of a job must have."""
     gpu = resources.gpu
     return Needs(
         gpu=GpuNeed(gpu.count, gpu.name, gpu.min_memory_gb, gpu.max_memory_gb) if gpu else None,

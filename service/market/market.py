@@ -4,7 +4,7 @@ and keeps the last word where it cannot.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import delete
@@ -17,6 +17,7 @@ from service.db.due import next_due
 from service.market import signals
 from service.market.blocks import forget_old, wake_waiting
 from service.market.built_in import show_built_in
+from service.market.history import forget_history
 from service.market.model import OfferRow, Poll, SignalRow
 from service.market.offers import to_offer, to_values
 from service.market.places import read_due
@@ -75,6 +76,7 @@ def _store(session: Session, ctx: Context, poll: Poll, listing: OfferListing) ->
         if not listing.incomplete or (before[offer_id].built_in and listing.offers):
             session.delete(before[offer_id])
     forget_old(session, now)
+    forget_history(session, timedelta(seconds=ctx.settings.times.keep_history), now)
     wake_waiting(session, now)
 
 

@@ -20,6 +20,8 @@ from service.jobs.gpus import UnknownGpuError, read_gpu
 from service.market.model import OfferRow
 from service.market.offers import to_offer
 from service.market.snapshot import snapshot
+from service.market.waits import read_waits
+from service.market.waits import shown as shown_waits
 from service.money import from_micros
 
 router = APIRouter(tags=["offers"])
@@ -62,6 +64,31 @@ async def offers(
 
 def _order(row: OfferRow) -> int:
     return _UNPRICED if row.price_micros is None else row.price_micros
+
+
+@router.get("/capacity-waits", summary="How long jobs wait for capacity")
+async def capacity_waits(
+    api: CurrentApi,
+    caller: CurrentCaller,
+    gpu: Annotated[str | None, Query(max_length=40, description="Its name: H100")] = None,
+    provider: Annotated[str | None, Query(max_length=16)] = None,
+    region: Annotated[str | None, Query(max_length=64)] = None,
+    capacity_type: Annotated[CapacityType | None, Query()] = None,
+) -> Response:
+    """Per provider, region, GPU and capacity type: seconds that jobs had waited when they were granted
+    capacity (p50, p90, n), how many launches were refused, how many instances were taken back and after how
+    long. From all projects; of what `times.keep_history` keeps.
+    """
+    found = await api.read(read_waits)
+    rows = [
+        shown_waits(market, found[market])
+        for market in sorted(found, key=lambda market: tuple(str(part) for part in market))
+        if gpu in (None, market.gpu)
+        and provider in (None, market.provider)
+        and region in (None, market.region)
+        and capacity_type in (None, market.capacity_type)
+    ]
+    return page(rows, None)
 
 
 def _conditions(

@@ -139,6 +139,10 @@ class MarketSnapshot:
     def _is_crowded(self, key: OfferKey) -> bool:
         return self._unproved[key] >= self.window(key)
 
+    def free_slots(self, key: OfferKey) -> int | None:
+        """How many instances could be started in a reservation now; None is unknown."""
+        return None if self._slots is None else self._slots.free(key)
+
     def window(self, key: OfferKey) -> int:
         """How many launches may be under way on an offer before one has proved that it can be had."""
         return max(1, 2 * self._proved.get(key, 0))
