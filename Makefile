@@ -14,7 +14,7 @@ export UV_CACHE_DIR  := $(CURDIR)/$(TOOLS)/cache
 export PIP_CACHE_DIR := $(CURDIR)/$(TOOLS)/cache/pip
 endif
 
-.PHONY: help install lock demo kills footprint bench-markets docker-check test lint format types check clean
+.PHONY: help install lock demo kills footprint bench-markets bench-policies docker-check test lint format types check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ kills: install ## kill -9 of the service at 20 seeded moments of the demo's scen
 bench-markets: install ## every policy on recorded spot markets (MARKETS=folder, POLICY=name)
 	@test -d "$(MARKETS)" || { echo "bench-markets: MARKETS='$(MARKETS)' is no folder; give that of recorded markets, MARKETS=/path/to/markets" >&2; exit 2; }
 	$(BIN)/corral backtest "$(MARKETS)" --optimum --policy $(or $(POLICY),all)
+
+bench-policies: install ## how long a decision takes among 50,000 offers (JSON=1 for JSON)
+	$(BIN)/python -m bench.policies $(if $(JSON),--json)
 
 docker-check: ## the Dockerfile's steps without an engine; needs root and debootstrap (LEND=paths that RUN needs)
 	$(PYTHON) deploy/docker_check.py $(foreach path,$(LEND),--lend $(path))

@@ -40,12 +40,14 @@ class Appraiser:
         self.work = max(job.work_left.total_seconds(), 1.0) if job.work_left is not None else HORIZON
         self._nodes = job.needs.nodes
         self._egress: dict[Place, float] = {}
+        self._by_kind: dict[CapacityType, tuple[Reason, str] | None] = {}
         self._untried = self._spell(market.prior)
+        self._picky = bool(job.allow or job.deny)
 
     def refusal(self, offer: Offer) -> tuple[Reason, str] | None:
         """Why the job may not use an offer that fits it, whatever the hour."""
         key = offer.key
-        found = permitted(self.job, offer) or self.closed.get(key.capacity_type)
+        found = self.closed.get(key.capacity_type) or self._not_permitted(offer)
         if found is not None:
             return found
         if key.capacity_type is CapacityType.RESERVED:
@@ -56,6 +58,15 @@ class Appraiser:
             return Reason.MAX_COST, f"max_cost leaves ${max(0.0, left):.2f}, too little to get going"
         return found
 
+    def _not_permitted(self, offer: Offer) -> tuple[Reason, str] | None:
+        """By the job's own word. Where it names no places, the same for all of a capacity type."""
+        if self._picky:
+            return permitted(self.job, offer)
+        kind = offer.key.capacity_type
+        if kind not in self._by_kind:
+            self._by_kind[kind] = permitted(self.job, offer)
+        return self._by_kind[kind]
+
     def pays(self, offer: Offer) -> bool:
         """Whether the cap allows a start and a step of it: less would be money for nothing."""
         left = self.job.money_left
@@ -63,11 +74,11 @@ class Appraiser:
             return True
         price = self._price(offer)
         hours = (self.restart + self.job.step.total_seconds()) / 3600
-        return price * hours + self._egress_to(offer) <= left
+        return price * hours + self.egress_to(offer) <= left
 
     def choice(self, offer: Offer) -> Choice:
         """An offer appraised."""
-        price, egress = self._price(offer), self._egress_to(offer)
+        price, egress = self._price(offer), self.egress_to(offer)
         if offer.key.capacity_type is not CapacityType.SPOT:
             cost = price + egress * 3600 / max(self.work, self.restart)
             return Choice(offer, price, egress, self._ranked(offer, cost), self.work, 1.0)
@@ -79,6 +90,10 @@ class Appraiser:
         )
         cost = (price * paid + egress * 3600) / progress
         return Choice(offer, price, egress, self._ranked(offer, cost), lasts, chance)
+
+    def is_blocked(self, offer: Offer) -> bool:
+        """Whether it cannot be tried now."""
+        return self.market.block_of(offer, self.now, self.job.image, self._nodes) is not None
 
     def blocked(self, offer: Offer) -> Candidate | None:
         """Why it cannot be tried now."""
@@ -97,7 +112,8 @@ class Appraiser:
             return 0.0
         return (offer.price or 0.0) * self._nodes
 
-    def _egress_to(self, offer: Offer) -> float:
+    def egress_to(self, offer: Offer) -> float:
+        """USD for reading the checkpoint there."""
         key = offer.key
         place = (key.provider, key.region, key.zone)
         found = self._egress.get(place)

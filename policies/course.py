@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from policies.estimates import Estimate, estimate, pooled
+from policies.estimates import Estimate, estimate, prior_of
 from policies.fit import affordable, fits, permitted
 from policies.model import Candidate, Job, ObservedMarket, Reason, key_order
 from policies.worth import Source, Worth, worth
@@ -197,7 +197,7 @@ def course_of(job: Job, market: ObservedMarket, now: datetime) -> Course | None:
         return None
     work = max(job.work_left.total_seconds(), 1e-6)
     restart = job.restart.total_seconds()
-    prior = pooled(market.evidence.values())
+    prior = prior_of(market)
     options, refused = [], []
     for offer in market.offers:
         refusal = _refusal(job, offer)

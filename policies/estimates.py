@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from policies.model import Evidence
+from policies.model import Evidence, ObservedMarket
 
 PRIOR_SECONDS = 3600.0
 PRIOR_SPELLS = 1.0
@@ -87,6 +87,12 @@ def pooled(evidence: Iterable[Evidence]) -> Estimate:
         count += 1
     lasts, absent = max(math.exp(life / count), PRIOR_SECONDS / 2), math.exp(outage / count)
     return Estimate(Spell(PRIOR_SPELLS, lasts), Spell(PRIOR_SPELLS, absent), lasts / (lasts + absent))
+
+
+def prior_of(market: ObservedMarket) -> Estimate:
+    """`pooled` over all that was seen in a market, which may know it already."""
+    known: Estimate | None = getattr(market, "prior", None)
+    return known if known is not None else pooled(market.evidence.values())
 
 
 def estimate(evidence: Evidence | None, prior: Estimate, now: datetime) -> Estimate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 from policies.estimates import Estimate, pooled
 from policies.model import Block, Evidence, Market, Needs, ObservedMarket
@@ -12,7 +12,6 @@ from policies.shelves import Shelf, Shelves
 from providers.vocabulary import Offer, OfferKey
 
 
-@runtime_checkable
 class IndexedMarket(ObservedMarket, Protocol):
     """An observed market that need not be walked from end to end."""
 
@@ -61,4 +60,4 @@ class OnShelves:
 
 def indexed(market: Market) -> IndexedMarket:
     """The market itself if it has shelves, else with shelves put up."""
-    return market if isinstance(market, IndexedMarket) else OnShelves(market)
+    return cast(IndexedMarket, market) if hasattr(market, "fitting") else OnShelves(market)

@@ -63,7 +63,7 @@ class _Search:
         return len(self.best) >= MAX_RANKED
 
     def add(self, rank: Rank, choice: Choice) -> None:
-        insort(self.best, (rank, choice), key=lambda pair: pair[0])
+        insort(self.best, (rank, choice))  # no two ranks are equal
         del self.best[MAX_RANKED:]
 
 
@@ -143,7 +143,7 @@ def _search_kind(
             found.counts[str(closed[0])] += len(entries)
         return
     nodes, by_size = look.job.needs.nodes, look.rule.policy is Policy.PREPROCESSING
-    for price, _, offer in entries:
+    for price, order, offer in entries:
         if found.full and not by_size and price * nodes > found.best[-1][0][1]:
             return  # nothing that follows can cost less than what is found already
         refusal = look.refusal(offer)
@@ -151,10 +151,12 @@ def _search_kind(
             found.counts[str(refusal[0])] += 1
             continue
         choice = look.choice(offer)
-        rank = _rank(look, offer, choice.cost)
+        rank = (_size(offer) if by_size else 0.0, choice.cost, order)
         if found.full and rank >= found.best[-1][0]:
             continue
-        blocked = _too_early(look, offer, from_) or look.blocked(offer)
+        blocked = _too_early(look, offer, from_) if from_ else None
+        if blocked is None and look.is_blocked(offer):
+            blocked = look.blocked(offer)
         if blocked is not None:
             found.counts[str(blocked.reason)] += 1
             if blocked.until is not None:
@@ -165,10 +167,14 @@ def _search_kind(
 
 def _rank(look: Appraiser, offer: Offer, cost: float) -> Rank:
     """Best first. `preprocessing` takes the smallest that fits, so that large cards are left to others."""
-    size = 0.0
-    if look.rule.policy is Policy.PREPROCESSING and offer.type.accelerator is not None:
-        size = offer.type.accelerator.count * offer.type.accelerator.memory_gb
+    size = _size(offer) if look.rule.policy is Policy.PREPROCESSING else 0.0
     return (size, cost, key_order(offer.key))
+
+
+def _size(offer: Offer) -> float:
+    """GB of GPU memory."""
+    accelerator = offer.type.accelerator
+    return 0.0 if accelerator is None else accelerator.count * accelerator.memory_gb
 
 
 def _turns(rule: Rule) -> tuple[frozenset[CapacityType], ...]:

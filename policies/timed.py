@@ -1,12 +1,12 @@
 """Jobs with a deadline: the rule of their class says what is allowed, the policy `deadline` says when.
 
-The policy `deadline` weighs every offer that it is shown, so it is shown those that can matter: all of which
-something was seen, and of the others, which are alike but for price and place, the cheapest. Reserved
+The policy `deadline` weighs every offer that it is shown, so it is shown those that can matter. Reserved
 capacity is taken first where the rule allows it: it is paid for, and cannot be lost before its end.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -43,6 +43,7 @@ class _Shown:
         self.offers = tuple(offers)
         self.observations: Mapping[str, float] = market.observations
         self.evidence: Mapping[OfferKey, Evidence] = market.evidence
+        self.prior = market.prior
 
     def block_of(self, offer: Offer, now: datetime, image: str | None = None, nodes: int = 1) -> Block | None:
         return self._market.block_of(offer, now, image, nodes)
@@ -146,28 +147,42 @@ def _reserved(look: Appraiser) -> tuple[Offer, ...]:
 
 
 def _that_matter(look: Appraiser) -> Iterator[Offer]:
-    """All of which something was seen and where it runs; of the rest the cheapest, per egress and whether
-    they can be tried: no other could come before them.
+    """Where it runs; the best of what can be tried, by what an hour of progress costs; and the best of what
+    cannot, which is what waiting could bring. Nothing else could come before them. With a cap also on-demand
+    at the places of that spot, where a job on spot would be finished.
     """
-    here = look.job.placement.key if look.job.placement else None
-    for kind in (CapacityType.ON_DEMAND, CapacityType.SPOT):
-        if kind in look.closed:
+    here = look.market.get(look.job.placement.key) if look.job.placement else None
+    shown = {} if here is None else {here.key: here}
+    for kind in (CapacityType.SPOT, CapacityType.ON_DEMAND):
+        if kind not in look.closed:
+            shown.update((offer.key, offer) for offer in _best_of(look, kind))
+    if look.job.money_left is not None and CapacityType.ON_DEMAND not in look.closed:
+        places = {(key.region, key.zone) for key in shown}
+        for _, _, offer in look.market.fitting(look.job.needs).entries[CapacityType.ON_DEMAND]:
+            if (offer.key.region, offer.key.zone) in places and look.refusal(offer) is None:
+                places.discard((offer.key.region, offer.key.zone))
+                shown[offer.key] = offer
+    yield from shown.values()
+
+
+def _best_of(look: Appraiser, kind: CapacityType) -> Iterator[Offer]:
+    nodes = look.job.needs.nodes
+    open_: list[tuple[float, int, Offer]] = []
+    shut: list[tuple[float, int, Offer]] = []
+    for number, (price, _, offer) in enumerate(look.market.fitting(look.job.needs).entries[kind]):
+        if price == UNPRICED or (len(open_) >= MAX_RANKED and price * nodes > open_[-1][0]):
+            break  # nothing that follows can cost less
+        if look.refusal(offer) is not None:
             continue
-        taken: dict[tuple[float, bool], int] = {}
-        full: set[float] = set()
-        for price, _, offer in look.market.fitting(look.job.needs).entries[kind]:
-            key = offer.key
-            if key == here or (kind is CapacityType.SPOT and key in look.market.evidence):
-                yield offer
-                continue
-            if price == UNPRICED:
-                continue
-            egress = look.choice(offer).egress
-            if egress in full or look.refusal(offer) is not None:
-                continue
-            group = (egress, look.blocked(offer) is None)
-            number = taken[group] = taken.get(group, 0) + 1
-            if number <= MAX_RANKED:
-                yield offer
-            if group[1] and number >= MAX_RANKED:
-                full.add(egress)  # what follows costs more, open or not
+        ranked = (look.choice(offer).cost, number, offer)
+        if not look.is_blocked(offer):
+            insort(open_, ranked)
+            del open_[MAX_RANKED:]
+        elif len(shut) < MOST_BLOCKED or ranked < shut[-1]:
+            insort(shut, ranked)
+            del shut[MOST_BLOCKED:]
+    return (offer for _, _, offer in (*open_, *shut))
+
+
+MOST_BLOCKED = 10
+"""So many offers that cannot be tried now are weighed against what can."""

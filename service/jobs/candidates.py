@@ -15,7 +15,7 @@ from policies.deciding import explain
 from policies.model import Candidate, Job, Reason
 from policies.rule import Rule
 from service.market.book import OfferBook
-from service.market.snapshot import market_of
+from service.market.snapshot import MarketSnapshot, market_of
 
 SHOWN = 50
 """How many of the offers that are passed over are listed one by one; all are counted."""
@@ -52,14 +52,20 @@ def candidates(
     with book.lock:
         market = market_of(session, book, now)
         fitting = explain(rule, job, market, now)
-        reasons = Counter(market.fitting(job.needs).unfit)
+        counts = counts_of(market, job, fitting)
         unfit = [
             Candidate(offer, reason=reason, detail=detail)
             for offer, (reason, detail) in islice(market.shelves.unfit(job.needs), limit)
         ]
         total = len(market.shelves)
+    return Found(fitting, unfit, counts, total)
+
+
+def counts_of(market: MarketSnapshot, job: Job, fitting: Sequence[Candidate]) -> dict[str, int]:
+    """How many offers are passed over, by reason, those that do not fit included."""
+    reasons = Counter(market.fitting(job.needs).unfit)
     reasons.update(str(candidate.reason) for candidate in fitting if candidate.reason is not None)
-    return Found(fitting, unfit, dict((+reasons).most_common()), total)
+    return dict((+reasons).most_common())
 
 
 def ranked(found: Found, nodes: int) -> list[dict[str, Any]]:

@@ -62,10 +62,9 @@ class MarketSnapshot:
         self._unproved = Counter(unproved)
         self._proved = proved
         self._headroom = headroom
-        self._blocks: ScopeIndex[tuple[Scope, BlockRow, bool]] = ScopeIndex()
+        self._blocks: ScopeIndex[_Filed] = ScopeIndex()
         for row in blocks:
-            scope = scope_of(row)
-            self._blocks.add(scope, (scope, row, row.trial_attempt in live_trials))
+            self._blocks.add(*_filed(row, row.trial_attempt in live_trials))
 
     @property
     def offers(self) -> Sequence[Offer]:
@@ -101,17 +100,10 @@ class MarketSnapshot:
             message = f"{short} ({UNVERIFIED})"
             return Block(Scope(region=short.quota.region), QUOTA, short.quota.read_at, None, code, message)
         found: Block | None = None
-        for scope, row, on_trial in self._blocks.covering(offer):
-            active = row.until is None or row.until > now
-            if not (active or on_trial) or not speaks_of_image(scope, image):
+        for active, trial in self._blocks.covering(offer):
+            block = active if active.until is None or active.until > now else trial
+            if block is None or not speaks_of_image(block.scope, image):
                 continue
-            block = (
-                Block(scope, row.kind, row.since, row.until, row.code, row.message)
-                if active
-                else Block(
-                    scope, TRIAL, row.since, None, row.code, f"after {row.kind}, another job is trying"
-                )
-            )
             if found is None or _ends(block) > _ends(found):
                 found = block
         if found is None and self._unproved and not self._is_counted(offer) and self._is_crowded(offer.key):
@@ -218,6 +210,18 @@ def proved(session: Session, now: datetime) -> dict[OfferKey, int]:
     """Launches that got capacity lately, per offer."""
     rows = session.exec(select(Attempt).where(col(Attempt.proved_at) > now - PROOF_LASTS)).all()
     return Counter(row.offer_key for row in rows)
+
+
+_Filed = tuple[Block, Block | None]
+"""A block while it lasts, and afterwards while its trial does."""
+
+
+def _filed(row: BlockRow, on_trial: bool) -> tuple[Scope, _Filed]:
+    scope = scope_of(row)
+    active = Block(scope, row.kind, row.since, row.until, row.code, row.message)
+    message = f"after {row.kind}, another job is trying"
+    trial = Block(scope, TRIAL, row.since, None, row.code, message) if on_trial else None
+    return scope, (active, trial)
 
 
 def _ends(block: Block) -> float:

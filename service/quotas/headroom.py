@@ -16,6 +16,7 @@ from providers.vocabulary import InstanceType, Offer
 from service.instances.model import Instance
 from service.market.model import OfferRow
 from service.market.offers import to_offer
+from service.market.scopes import ScopeIndex
 from service.quotas.model import QuotaRow
 from service.quotas.rows import to_quota
 from service.states import InstanceState
@@ -65,13 +66,19 @@ class Headroom:
 
     def __init__(self, quotas: Iterable[Quota], drawn: Sequence[Drawn], now: datetime) -> None:
         trusted = [quota for quota in quotas if _is_known(quota)]
-        self._quotas = [quota for quota in trusted if now - quota.read_at <= TRUSTED_FOR]
+        self._gates: ScopeIndex[Quota] = ScopeIndex()
+        for quota in trusted:
+            if now - quota.read_at <= TRUSTED_FOR:
+                for scope in quota.gates:
+                    self._gates.add(scope, quota)
         self._drawn = list(drawn)
+        self._in_flight: dict[int, float] = {}
         self._now = now
 
     def shortage(self, offer: Offer, nodes: int) -> Shortage | None:
         """The quota of which most is missing for so many nodes of an offer; None if they fit."""
-        found = [short for quota in self._quotas if (short := self._short(quota, offer, nodes)) is not None]
+        quotas = self._gates.covering(offer)
+        found = [short for quota in quotas if (short := self._short(quota, offer, nodes)) is not None]
         return max(found, key=lambda short: short.missing, default=None)
 
     def in_flight(self, quota: Quota) -> float:
@@ -85,11 +92,14 @@ class Headroom:
     def note_planned(self, offer: Offer, nodes: int) -> None:
         """So many more are under way; for the rest of this look at the market."""
         self._drawn += [Drawn(offer, self._now)] * nodes
+        self._in_flight.clear()
 
     def _short(self, quota: Quota, offer: Offer, nodes: int) -> Shortage | None:
-        if quota.limit is None or not quota.covers(offer):
+        if quota.limit is None:
             return None
-        free = max(0.0, quota.limit - (quota.usage or 0.0) - self.in_flight(quota))
+        if id(quota) not in self._in_flight:  # of a quota of our own, which lives as long as we do
+            self._in_flight[id(quota)] = self.in_flight(quota)
+        free = max(0.0, quota.limit - (quota.usage or 0.0) - self._in_flight[id(quota)])
         want = needed(quota.unit, offer.type, nodes)
         return Shortage(quota, free, want) if want > free else None
 
