@@ -65,7 +65,7 @@ def test_PRE_14_a_place_that_preempts_again_and_again_loses_its_rank(
 ) -> None:
     bench = make_bench(
         aws=cloud(clock, offer("aws", 10.0)),
-        gcp=cloud(clock, offer("gcp", 10.5, capacity_type=CapacityType.ON_DEMAND)),
+        gcp=cloud(clock, offer("gcp", 10.3, capacity_type=CapacityType.ON_DEMAND)),
     )
     bench.settings = bench.ctx.settings = bench.settings.model_validate(
         {
@@ -74,7 +74,7 @@ def test_PRE_14_a_place_that_preempts_again_and_again_loses_its_rank(
         }
     )
     job_id = bench.submit_job(checkpoint={"path": "/c", "to": "storage"}, duration_seconds=48 * 3600)
-    for _ in range(8):
+    for _ in range(12):
         bench.run_until(job_id, JobState.RUNNING)
         if bench.live_attempt(job_id).account == "gcp":
             break
