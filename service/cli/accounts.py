@@ -18,36 +18,42 @@ if TYPE_CHECKING:
 def check(config: ConfigFile = None, json: Json = False) -> None:
     """Ask the clouds whether our accounts are set up right.
 
-    Credentials, permissions, regions, images and networks of each, with how to mend what is wrong.
+    Credentials, permissions, regions, images and networks of each, with how to mend what is wrong; and
+    whether public_url answers with a good certificate.
 
     Reads the settings of this machine and asks the clouds; nothing is created. Exit code 1 if some fail.
     """
     from clock import ScaledClock
+    from service.cli.reachability import check_public_url
     from service.cli.settings_file import config_path, load_settings
-    from service.cli.show import as_json, table
+    from service.cli.show import as_json, line, table
 
     settings = load_settings(config)
     clock = ScaledClock.parse(settings.clock)
-    lines = [line for account in settings.accounts for line in _check(account, clock)]
+    lines = check_public_url(settings, clock.now())
+    lines += [found for account in settings.accounts for found in _check(account, clock)]
     if json:
         as_json(lines)
     else:
         rows = [
-            (
-                line["account"],
-                "ok" if line["ok"] else "wrong",
-                line["subject"],
-                line["detail"],
-                line["remedy"],
-            )
-            for line in lines
+            (one["account"], "ok" if one["ok"] else "wrong", one["subject"], one["detail"], one["remedy"])
+            for one in lines
         ]
         where = config_path(config) or "no file: give --config or CORRAL_CONFIG"
         empty = f"no accounts in the settings ({where}); `corral serve --sandbox` brings local clouds"
         table(("ACCOUNT", "", "WHAT", "SEEN", "HOW TO MEND IT"), rows, empty=empty)
-    wrong = sum(not line["ok"] for line in lines)
+        for text in summary(lines):
+            line(text)
+    wrong = sum(not one["ok"] for one in lines)
     if wrong:
         raise CommandError(f"check: {wrong} of {len(lines)} checks failed", ExitCode.FAILED)
+
+
+def summary(lines: list[dict[str, Any]]) -> list[str]:
+    """A line for each account: how many of its checks went well."""
+    names = dict.fromkeys(one["account"] for one in lines)
+    fine = {name: [one["ok"] for one in lines if one["account"] == name] for name in names}
+    return [f"{name}: {sum(oks)} of {len(oks)} fine" for name, oks in fine.items()]
 
 
 def _check(account: AccountConfig, clock: Clock) -> list[dict[str, Any]]:

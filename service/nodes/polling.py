@@ -40,7 +40,7 @@ def poll(
     if node.use_id is not None and done == node.use_id:
         _look_now(session, ctx, node)
         free(node)
-    reply = _told(ctx, node, running)
+    reply = _told(ctx, node, running) | {"poll_seconds": _poll_seconds(ctx, busy=running is not None)}
     session.add(node)
     session.flush()
     refresh(session, ctx)
@@ -64,12 +64,15 @@ def _look_now(session: Session, ctx: Context, node: Node) -> None:
 
 def _told(ctx: Context, node: Node, running: str | None) -> dict[str, Any]:
     if running is not None and running != node.use_id:  # of before it was taken away from the node
-        return {"use": None, "end": True, "poll_seconds": POLL_SECONDS}
+        return {"use": None, "end": True}
     if node.use_id is None or node.attempt_id is None:
-        return {"use": None, "end": False, "poll_seconds": POLL_SECONDS}
-    if running is None and node.release_at is not None and node.given_at is None:
-        return {"use": None, "end": False, "poll_seconds": POLL_SECONDS}
+        return {"use": None, "end": False}
     node.given_at = node.given_at or ctx.now()
     use = {"id": node.use_id, "claim_code": claim_code(ctx.deployment_key, node.attempt_id)}
-    ends = node.release_at is not None
-    return {"use": use, "end": ends, "poll_seconds": POLL_SECONDS if running is None else BUSY_POLL_SECONDS}
+    return {"use": use, "end": node.release_at is not None}
+
+
+def _poll_seconds(ctx: Context, *, busy: bool) -> float:
+    """Often enough that one lost call is not taken for silence."""
+    usual = BUSY_POLL_SECONDS if busy else POLL_SECONDS
+    return min(usual, ctx.settings.times.silent_after / 3)
