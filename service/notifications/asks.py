@@ -23,6 +23,8 @@ from service.quota_desk.model import QuotaRequest
 
 log = structlog.get_logger(__name__)
 
+NOT_KEPT = "Your decision could not be kept; click again, or use `corral quota approve|deny`."
+
 
 @dataclass(frozen=True, slots=True)
 class Click:

@@ -14,6 +14,7 @@ from functools import partial
 from urllib.parse import parse_qs
 
 import orjson
+import structlog
 from fastapi import APIRouter, Request
 from sqlmodel import Session
 from starlette.background import BackgroundTask
@@ -21,9 +22,11 @@ from starlette.responses import Response
 
 from service.api.problems import Problem, not_found
 from service.api.state import Api, CurrentApi
-from service.notifications.asks import Click, answer, decide, read_click
+from service.notifications.asks import NOT_KEPT, Click, answer, decide, read_click
 from service.notifications.settings import ChannelConfig
 from service.references import UnresolvedError, resolved
+
+log = structlog.get_logger(__name__)
 
 router = APIRouter(tags=["notifications"])
 
@@ -37,16 +40,16 @@ ANSWER_WITHIN = 2.0
 
 @router.post("/slack/interactions", summary="Slack's clicks", include_in_schema=False)
 async def interactions(request: Request, api: CurrentApi) -> Response:
-    """200 as soon as the decision is kept. Problem 401 if Slack did not sign it, 400 if it cannot be read."""
+    """200 as soon as the decision is kept, or cannot be. Problem 401 if Slack did not sign it, 400 if it
+    cannot be read.
+    """
     body = await request.body()
     channels = _signed_by(api, body, request)
     click = _click(body)
     if click is None:
         return Response(status_code=200)
     deciding = asyncio.ensure_future(api.write(partial(_decide, api, click, channels)))
-    done, _ = await asyncio.wait({deciding}, timeout=ANSWER_WITHIN)
-    if done:
-        deciding.result()
+    await asyncio.wait({deciding}, timeout=ANSWER_WITHIN)
     return Response(status_code=200, background=BackgroundTask(_tell, api, click, deciding))
 
 
@@ -55,7 +58,11 @@ def _decide(api: Api, click: Click, channels: tuple[ChannelConfig, ...], session
 
 
 async def _tell(api: Api, click: Click, deciding: asyncio.Future[str]) -> None:
-    text = await deciding
+    try:
+        text = await deciding
+    except Exception:
+        log.exception("click_failed", request=click.request_id)
+        text = NOT_KEPT
     api.ctx.wake("quota_desk")
     await api.aside(answer, click, text, frozenset(api.ctx.settings.notifications.allow_hosts))
 

@@ -12,7 +12,7 @@ import structlog
 from sqlmodel import Session
 
 from service.context import Context
-from service.notifications.asks import answer, decide, read_click
+from service.notifications.asks import NOT_KEPT, answer, decide, read_click
 from service.notifications.channels.protocol import TIMEOUT
 from service.notifications.channels.slack_api import SILENT, is_allowed
 from service.notifications.settings import ChannelConfig
@@ -125,6 +125,10 @@ class _Listener:
         def write(session: Session) -> str:
             return decide(session, self._ctx, click, channels)
 
-        text = self._ctx.database.write(write)
+        try:
+            text = self._ctx.database.write(write)
+        except Exception:
+            log.exception("click_failed", request=click.request_id)
+            text = NOT_KEPT
         self._ctx.wake("quota_desk")
         answer(click, text, frozenset(settings.allow_hosts))

@@ -244,6 +244,20 @@ def test_slack_has_its_answer_although_the_database_is_busy(
     assert state(service).state is QuotaRequestState.DRAFT
 
 
+def test_a_decision_that_cannot_be_kept_is_said_not_to_be(
+    service: Service, slack: Slack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    propose(service)
+
+    def fails(work: Any) -> Any:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(service.database, "write", fails)
+    assert click(service, payload(slack)) == 200
+    assert "could not be kept" in answers(slack)[0]
+    assert state(service).state is QuotaRequestState.PROPOSED
+
+
 def test_without_a_public_address_clicks_come_by_socket_mode(
     service: Service, slack: Slack, sockets: Socket
 ) -> None:
