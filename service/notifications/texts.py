@@ -23,7 +23,7 @@ class Text:
 
 
 _JOB = "corral explain {{ job.id }}"
-_QUOTA = "corral quota ls"
+_QUOTA = "corral quota show {{ subject_id }}"
 _NOTHING = "Nothing needs to be done."
 
 TEXTS: Mapping[str, Text] = {
@@ -96,6 +96,13 @@ TEXTS: Mapping[str, Text] = {
         "It is no longer followed.",
         _NOTHING,
         _QUOTA,
+    ),
+    "quota_request_withheld": Text(
+        "quota request withheld",
+        "{{ job.name }} waits on a quota that a rule may not ask for",
+        "The rule is at its limit; nothing is filed.",
+        "Ask yourself with corral quota request, or raise the rule's max_gpus.",
+        _JOB,
     ),
     "job_started": Text(
         "job started",

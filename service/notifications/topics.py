@@ -30,6 +30,7 @@ TOPICS: Mapping[str, Severity] = {
     "quota_request_effective": Severity.INFO,
     "quota_request_expired": Severity.WARNING,
     "quota_request_withdrawn": Severity.INFO,
+    "quota_request_withheld": Severity.WARNING,
     "job_started": Severity.INFO,
     "job_preempted": Severity.WARNING,
     "job_failed_over": Severity.INFO,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 
 from providers.errors import ErrorKind, ProviderError
+from service.configuration import load
 from service.keys import parse_keys
 from service.notifications.templates import TemplateTextError, check, fill
 from service.notifications.texts import TEXTS
@@ -175,3 +178,20 @@ def test_stock_that_is_back_after_a_while_is_told(desk: Desk, slack: Slack) -> N
     desk.pass_time(60)
     assert any("Stock is back" in text for text in slack.texts())
     assert any("train runs" in text for text in slack.texts())
+
+
+def test_every_event_that_can_be_told_is_documented_with_its_severity() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text("utf-8")
+    documented = {
+        name: row[2].strip()
+        for row in (line.split("|") for line in text.splitlines() if line.startswith("| `"))
+        for name in re.findall(r"`([a-z_0-9]+)`", row[1])
+    }
+    assert documented == {name: str(severity) for name, severity in TOPICS.items() if name != "channel_test"}
+
+
+def test_the_example_in_the_docs_can_be_used(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text("utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "corral.yaml").write_text(f"trusted_proxies: [127.0.0.1]\n{example}")
+    assert load(tmp_path / "corral.yaml", {}).notifications.channel("pager") is not None

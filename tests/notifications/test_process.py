@@ -1,8 +1,10 @@
-"""The real service, killed with SIGKILL: between the receiver's answer and our commit, and elsewhere."""
+"""The real service as a process: killed with SIGKILL, reloaded, and spoken to by the command line."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from service.cli.connection import Connection
 from service.cli.failure import CommandError
 from tests.notifications.conftest import bot, hook
 from tests.notifications.receivers import event_ids
-from tests.notifications.slack import BOT_TOKEN, Answer, Slack
+from tests.notifications.slack import BOT_TOKEN, HOOK, Answer, Slack
 
 KINDS = {"hook": hook, "bot": bot}
 
@@ -72,6 +74,16 @@ class Deployment:
 
         self.child.wait_until(told, 60)
 
+    def corral(self, *arguments: str) -> str:
+        """What a command says, on both streams."""
+        environment = {**self.environment, "CORRAL_URL": self.url, "CORRAL_TOKEN": self.token}
+        command = [sys.executable, "-m", "service.cli", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    def log(self) -> str:
+        return (self.folder / "service.log").read_text()
+
     def _is_ready(self) -> bool:
         try:
             with Client(Connection(self.url)) as client:
@@ -111,6 +123,8 @@ def test_each_event_arrives_and_a_second_copy_only_where_the_kill_fell_between_a
         deployment.until_told(5)
     finally:
         deployment.child.stop()
+    assert HOOK not in deployment.log()
+    assert BOT_TOKEN not in deployment.log()
     counts = Counter(event_ids(slack.texts()))
     first_seen = list(dict.fromkeys(event_ids(slack.texts())))
     assert len(counts) == 5
@@ -121,3 +135,28 @@ def test_each_event_arrives_and_a_second_copy_only_where_the_kill_fell_between_a
         assert counts[first_seen[3]] == 2
     else:
         assert len(slack.messages) == 5
+
+
+def test_the_command_line_tries_a_channel_and_a_reload_that_names_no_secret_is_refused(
+    slack: Slack, tmp_path: Path
+) -> None:
+    deployment = Deployment(tmp_path, slack, "hook")
+    with deployment.child as child:
+        assert "ops: the message has arrived" in deployment.corral("notifications", "test", "ops")
+        assert "slack_webhook" in deployment.corral("notifications", "channels")
+        slack.fault = lambda slack, call, said: Answer(403, "action_prohibited")
+        assert "HTTP 403 action_prohibited; it is tried again" in deployment.corral(
+            "notifications", "test", "ops"
+        )
+        assert "action_prohibited" in deployment.corral("notifications", "ls", "--state", "waiting")
+        settings = json.loads((tmp_path / "corral.yaml").read_text())
+        settings["notifications"]["channels"][0]["url"] = "env:NOT_SET"
+        (tmp_path / "corral.yaml").write_text(json.dumps(settings))
+        os.kill(child.pid, signal.SIGHUP)
+        child.wait_until(lambda: "reload_refused" in deployment.log(), 20)
+    assert "notifications.channels ops.url: the variable NOT_SET is not set" in deployment.log()
+    assert HOOK not in deployment.log()
+    refused = Child(["serve"], tmp_path / "second.log", deployment.environment)
+    with pytest.raises(CommandError, match=r"ops\.url: the variable NOT_SET is not set"):
+        refused.wait_until(lambda: False, 60)
+    refused.stop()
