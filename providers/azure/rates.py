@@ -67,7 +67,7 @@ _POLICIES: tuple[_Row, ...] = (
     _row("POST", r".*/providers/Microsoft\.ResourceGraph/resources", GRAPH),
     _row("(GET|PUT)", r".*/providers/Microsoft\.Quota/.*", QUOTA),
 )
-_KINDS = {"PUT": WRITES, "PATCH": WRITES, "DELETE": DELETES}
+_KINDS = {"GET": READS, "DELETE": DELETES}  # everything else is a write, questions by POST among them
 _LOCATION = re.compile(r"/locations/(?P<region>[^/]+)", re.IGNORECASE)
 
 
@@ -76,7 +76,7 @@ def buckets(method: str, url: str, region: str | None = None) -> tuple[tuple[str
     path does not say.
     """
     path = urlsplit(url).path.rstrip("/")
-    found = [(EVERYWHERE, _KINDS.get(method, READS))]
+    found = [(EVERYWHERE, _KINDS.get(method, WRITES))]
     for row in _POLICIES:
         if re.fullmatch(row.method, method) and row.path.fullmatch(path):
             named = _LOCATION.search(path)

@@ -34,7 +34,7 @@ COMPUTE = f"{SUB}/providers/Microsoft.Compute"
             f"https://management.azure.com{COMPUTE}/locations/westus3/operations/1?api-version=2",
             [rates.READS, ("westus3", "GetOperation")],
         ),
-        ("POST", "/providers/Microsoft.ResourceGraph/resources", [rates.READS, ("eastus", rates.GRAPH)]),
+        ("POST", "/providers/Microsoft.ResourceGraph/resources", [rates.WRITES, ("eastus", rates.GRAPH)]),
         ("GET", f"{COMPUTE}/locations/eastus/usages", [rates.READS]),
         ("DELETE", f"{GROUP}/Microsoft.Network/networkInterfaces/n", [rates.DELETES]),
     ],
