@@ -13,6 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from providers.aws.fabric import fitted
 from providers.aws.instance_types import quota_family
 from providers.aws.prices import PriceList, snapshot
 from providers.config import AccountConfig, RegionConfig
@@ -28,15 +29,15 @@ def _table() -> Mapping[str, Any]:
 def offers(config: AccountConfig, region: str) -> Iterator[Offer]:
     """The offers of a region, as far as the settings allow them; asks nobody."""
     table, prices = _table(), snapshot(region)
-    chosen = config.regions.get(region, RegionConfig()).zones
+    here = config.regions.get(region, RegionConfig())
     for name, zones in table["sold"].get(region, {}).items():
         if config.allowed_types and not any(fnmatchcase(name, one) for one in config.allowed_types):
             continue
         row = dict(zip(table["columns"], table["types"][name], strict=True))
-        for zone in zones_of(zones, chosen):
+        for zone in zones_of(zones, here.zones):
             for capacity_type in map(CapacityType, row["capacity_types"]):
                 key = OfferKey(config.provider, config.name, region, zone, name, capacity_type)
-                yield _offer(key, _type(name, row), prices)
+                yield _offer(key, fitted(here, _type(name, row)), prices)
 
 
 def zones_of(zones: list[str], chosen: tuple[str, ...]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from clock import Clock
+from providers.aws import fabric
 from providers.aws.api import Api
 from providers.aws.cache import Cache
 from providers.aws.fabric import Adapter
@@ -25,7 +27,9 @@ NETWORK_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """All that was read of one region. `offered` holds (type, zone id), `spot` its prices."""
+    """All that was read of one region. `offered` holds (type, zone id), `spot` its prices. fitted: a type as
+    the region's settings leave it.
+    """
 
     region: str
     network: Network
@@ -33,6 +37,7 @@ class Shelf:
     offered: frozenset[tuple[str, str]]
     spot: Mapping[tuple[str, str], float]
     on_demand: PriceList
+    fitted: Callable[[InstanceType], InstanceType] = lambda type_: type_
 
 
 class Catalogue:
@@ -61,7 +66,8 @@ class Catalogue:
         now = self._clock.now()
         spot_types = {name for name, sold in types.items() if CapacityType.SPOT in sold.capacity_types}
         spot = read_spot(self._api, region, spot_types & {name for name, _ in offered}, network, now)
-        shelf = Shelf(region, network, types, offered, spot, self.on_demand.of(region))
+        fitted = partial(fabric.fitted, self._config.regions.get(region, RegionConfig()))
+        shelf = Shelf(region, network, types, offered, spot, self.on_demand.of(region), fitted)
         return OfferListing(tuple(join(self._config.provider, self._config.name, shelf, now)))
 
     def type_names(self, region: str) -> tuple[str, ...]:
@@ -70,7 +76,8 @@ class Catalogue:
 
     def types(self, region: str, names: Iterable[str]) -> dict[str, InstanceType]:
         """Types by name, those that the settings leave out included; without those that we cannot use."""
-        return {name: sold.type for name, sold in self._named(region, names).items()}
+        config = self._config.regions.get(region, RegionConfig())
+        return {name: fabric.fitted(config, sold.type) for name, sold in self._named(region, names).items()}
 
     def adapters(self, region: str, name: str) -> tuple[Adapter, ...]:
         """The EFA interfaces that a type can be given."""
@@ -109,7 +116,7 @@ def join(provider: str, account: str, shelf: Shelf, now: datetime) -> Iterator[O
             for capacity_type in sold.capacity_types:
                 key = OfferKey(provider, account, shelf.region, zone.id, name, capacity_type)
                 price, priced_at, source = _price(shelf, name, zone.id, capacity_type, now)
-                yield Offer(key, sold.type, price, priced_at, source, zone.subnet)
+                yield Offer(key, shelf.fitted(sold.type), price, priced_at, source, zone.subnet)
 
 
 def _price(

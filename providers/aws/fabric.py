@@ -8,12 +8,13 @@ multiple network cards" and "Elastic Fabric Adapter"]
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from providers.config import RegionConfig
 from providers.errors import ErrorKind, ProviderError
-from providers.vocabulary import LaunchRequest, Scope
+from providers.vocabulary import InstanceType, LaunchRequest, Scope
 
 EFA = "efa"
 CLUSTER = "cluster"
@@ -48,6 +49,13 @@ def _on_cards(network: Mapping[str, Any]) -> Iterator[Adapter]:
         kind = next((kind for kind in _KINDS if kind in able), None)
         if kind is not None:
             yield Adapter(index, 1 if index == 0 else 0, kind)
+
+
+def fitted(config: RegionConfig, type_: InstanceType) -> InstanceType:
+    """The type as a region's settings leave it: without fabric where instances are to have public addresses,
+    which EC2 gives to none with several interfaces.
+    """
+    return replace(type_, fabric=None) if config.public_address else type_
 
 
 def written(layout: tuple[Adapter, ...]) -> str:

@@ -7,6 +7,7 @@ ML"; EC2 API Reference, CapacityReservation]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -75,7 +76,7 @@ def parse(
         kind=ReservationKind.CAPACITY_BLOCK if block else ReservationKind.CAPACITY_RESERVATION,
         region=region,
         zone=raw.get("AvailabilityZoneId") or zone_of(raw.get("AvailabilityZone", "")),
-        type=type_,
+        type=type_ if _is_close(raw) else replace(type_, fabric=None),
         state=STATES.get(raw.get("State", ""), ReservationState.UNKNOWN),
         total=total,
         used=None if total is None or available is None else max(0, total - available),
@@ -124,11 +125,15 @@ def refuse_scattered(raw: Mapping[str, Any], subject: Scope) -> None:
     """Raise ProviderError (unsupported) for a reservation whose instances do not stand close together: it was
     made in no cluster placement group, and cannot be used in another. A block's do.
     """
-    if not is_block(raw) and not raw.get("PlacementGroupArn"):
+    if not _is_close(raw):
         message = (
             f"{raw['CapacityReservationId']} was not made in a cluster placement group, as `fabric` needs"
         )
         raise ProviderError(ErrorKind.UNSUPPORTED, message, scope=_about(subject), avoid_for=timedelta(0))
+
+
+def _is_close(raw: Mapping[str, Any]) -> bool:
+    return is_block(raw) or bool(raw.get("PlacementGroupArn"))
 
 
 def _mismatch(raw: Mapping[str, Any], request: LaunchRequest) -> str:

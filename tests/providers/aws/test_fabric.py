@@ -172,6 +172,25 @@ def test_a_reservation_outside_a_group_cannot_give_fabric(bench: AwsBench) -> No
     assert "cluster placement group" in error.message
 
 
+def fabrics(bench: AwsBench) -> dict[str, str | None]:
+    offers = [*bench.provider.offers("us-east-1").offers, *bench.provider.built_in_offers("us-east-1").offers]
+    return {offer.type.name: offer.type.fabric for offer in offers}
+
+
+def test_only_what_can_be_launched_with_fabric_is_offered_with_it(bench: AwsBench) -> None:
+    assert fabrics(bench)["p5.48xlarge"] == "efa"
+    assert fabrics(bench)["g6.xlarge"] is None
+    with opened() as with_addresses:
+        assert set(fabrics(with_addresses).values()) == {None}
+
+
+def test_a_reservation_says_whether_its_instances_stand_close(bench: AwsBench) -> None:
+    bench.reserve(2, instance_type="p5.48xlarge")
+    bench.reserve(2, kind="block", instance_type="p5.48xlarge", ends=86400)
+    found = bench.provider.reservations("us-east-1").reservations
+    assert [one.type.fabric for one in found] == [None, "efa"]
+
+
 CARDS = [{"NetworkCardIndex": n, "InterfaceTypes": ["interface", "efa", "efa-only"]} for n in range(3)]
 
 
