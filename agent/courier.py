@@ -49,6 +49,7 @@ class Courier:
         self._interval = identity.heartbeat_seconds
         self._state = state
         self._outbox: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_OUTBOX)
+        self._delivering = threading.Lock()
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self.holds = False
@@ -82,6 +83,10 @@ class Courier:
             log.warning("%s: %s", path, error)
         else:
             self.apply(Reply.parse(answer.body))
+
+    def flush(self) -> None:
+        """Deliver what waits now, so that what the caller says next comes after it. Raises ServiceError."""
+        self._deliver()
 
     def over(self, over: OverError) -> None:
         """This instance has nothing to do here any more."""
@@ -139,13 +144,14 @@ class Courier:
             self._wake.clear()
 
     def _deliver(self) -> None:
-        while self._outbox:
-            path, body = self._outbox[0]
-            try:
-                self._client.post(path, body)
-            except RefusedError as error:
-                log.warning("%s: %s", path, error)
-            self._outbox.popleft()
+        with self._delivering:
+            while self._outbox:
+                path, body = self._outbox[0]
+                try:
+                    self._client.post(path, body)
+                except RefusedError as error:
+                    log.warning("%s: %s", path, error)
+                self._outbox.popleft()
 
     def _heartbeat(self) -> None:
         body = {

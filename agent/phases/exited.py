@@ -52,6 +52,7 @@ def _deliver(agent: Agent, result: Result) -> bool:
         waited = agent.clock.monotonic() - begun
         if _log_is_out(agent) or waited >= _LOGS_ONLY_SECONDS or _hurry(agent):
             try:
+                agent.courier.flush()  # the last checkpoint is reported before the end
                 answer = agent.client.post(
                     "/agent/v1/exit", {"epoch": agent.identity.epoch, **result.message()}
                 )

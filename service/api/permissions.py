@@ -55,6 +55,7 @@ REQUIRED: Mapping[str, Role] = {
     "POST /v1/quota-requests/{request_id}:approve": Role.ADMIN,
     "POST /v1/quota-requests/{request_id}:deny": Role.ADMIN,
     "POST /v1/quota-requests/{request_id}:withdraw": Role.ADMIN,
+    "GET /v1/capacity-waits": Role.VIEWER,
     "GET /v1/reservations": Role.VIEWER,
     "GET /v1/nodes": Role.VIEWER,
     "POST /v1/nodes": Role.ADMIN,

@@ -41,6 +41,8 @@ def filled(path: str) -> str:
         "token_id": "tok-0",
         "instance_id": "i-0",
         "request_id": "qr-0",
+        "message_id": "0",
+        "channel": "team",
     }
     return path.format(**values)
 
@@ -104,6 +106,15 @@ GLOBAL_ONLY = {
     "POST /v1/deployment:confirm-sweep",
     "POST /v1/instances/{instance_id}:adopt",
     "POST /v1/instances/{instance_id}:end",
+    "POST /v1/nodes",
+    "POST /v1/nodes/{name}:drain",
+    "POST /v1/nodes/{name}:resume",
+    "DELETE /v1/nodes/{name}",
+    "GET /v1/notifications",
+    "GET /v1/notifications/{message_id}",
+    "POST /v1/notifications/{message_id}:resend",
+    "GET /v1/notification-channels",
+    "POST /v1/notification-channels/{channel}:test",
     "POST /v1/quota-requests/{request_id}:approve",
     "POST /v1/quota-requests/{request_id}:deny",
     "POST /v1/quota-requests/{request_id}:withdraw",
