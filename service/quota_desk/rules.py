@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 
 from providers.vocabulary import Offer
 from service.context import Context
+from service.events.model import Event
 from service.events.record import record
 from service.jobs.candidates import candidates
 from service.jobs.model import Job
@@ -34,6 +35,8 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(minutes=1)
 LOOK_AGAIN = timedelta(minutes=10)
 BATCH = 50
+WITHHELD = "quota_request_withheld"
+TOLD_EVERY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +182,16 @@ def _open_of(session: Session, rule: QuotaRule) -> int:
 
 
 def _withheld(session: Session, rule: QuotaRule, need: _Need, now: datetime) -> None:
-    """Told once in a while: the rule may not ask for as much."""
+    """Told once a day: the rule may not ask for as much."""
     job = need.job
+    told = select(Event.id).where(
+        Event.kind == WITHHELD, Event.job_id == job.id, col(Event.at) > now - TOLD_EVERY
+    )
+    if session.exec(told.limit(1)).first() is not None:
+        return
     record(
         session,
-        "quota_request_withheld",
+        WITHHELD,
         "job",
         job.id,
         f"{need.short.shortage}; rule {rule.name} may not ask for more than {rule.max_gpus} GPUs",

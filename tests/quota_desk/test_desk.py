@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from providers.errors import ErrorKind, ProviderError
@@ -95,7 +97,11 @@ def test_a_refusal_for_quota_is_forgotten_when_its_limit_rises(
     refusing = limited(clock, "aws", NODE)
     bench = make_bench(aws=refusing)
     scope = Scope("memory", "aws", "aws-1", family="H100")
-    refusing.fail("launch", ProviderError(ErrorKind.QUOTA, "no more", scope=scope), times=1)
+    refusing.fail(
+        "launch",
+        ProviderError(ErrorKind.QUOTA, "no more", scope=scope, avoid_for=timedelta(hours=6)),
+        times=1,
+    )
     job_id = bench.submit_job()
     bench.turn()
     assert bench.job(job_id).state is JobState.QUEUED
@@ -321,3 +327,14 @@ def test_without_a_rule_nothing_is_asked_for_again(desk: Bench) -> None:
     file(desk)
     leap(desk, 5 * DAY)
     assert len(requests(desk)) == 1
+
+
+def test_a_draft_that_cannot_be_filed_becomes_the_request_that_somebody_files_by_hand(desk: Bench) -> None:
+    desk.clouds["aws"].fail("request_quota", ProviderError(ErrorKind.AUTH, "may not file"), times=None)
+    (row,) = file(desk)
+    assert (row.state, row.error) == (QuotaRequestState.DRAFT, "may not file")
+    desk.clouds["aws"].file_by_hand("H100-spot", "aws-1", 4 * NODE)
+    leap(desk, 1200)
+    (row,) = requests(desk)
+    assert (row.state, row.requested, row.error) == (QuotaRequestState.IN_REVIEW, 4 * NODE, None)
+    assert row.origin is Origin.PERSON
