@@ -15,6 +15,7 @@ from service.attempts.model import Attempt
 from service.instances.model import Instance
 from service.jobs.model import Job
 from service.market.model import OfferRow, Poll
+from service.notifications.model import Channel, Message
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 
@@ -53,10 +54,18 @@ class _Given(CollectorRegistry):
 
 
 def counted(session: Session) -> list[Metric]:
-    """How many jobs, attempts and instances are in each state, offers per cloud, and places that fail."""
+    """How many jobs, attempts, instances and notifications are in each state, offers per cloud, and what
+    fails: reading places, sending to channels.
+    """
     connection = session.connection()
     families: list[Metric] = []
-    for name, model in (("jobs", Job), ("attempts", Attempt), ("instances", Instance)):
+    of_state: tuple[tuple[str, Any], ...] = (
+        ("jobs", Job),
+        ("attempts", Attempt),
+        ("instances", Instance),
+        ("notifications", Message),
+    )
+    for name, model in of_state:
         family = GaugeMetricFamily(f"corral_{name}", f"{name.capitalize()} by state.", labels=["state"])
         state = col(model.state)
         for named, count in connection.execute(select(state, func.count()).group_by(state)):
@@ -71,7 +80,12 @@ def counted(session: Session) -> list[Metric]:
     )
     for poll, failures in connection.execute(select(col(Poll.id), col(Poll.failures))):
         failing.add_metric([poll], failures)
-    return [*families, offers, failing]
+    silent = GaugeMetricFamily(
+        "corral_channel_failures", "Failures in a row of sending to a channel.", labels=["channel"]
+    )
+    for channel, failures in connection.execute(select(col(Channel.id), col(Channel.failures))):
+        silent.add_metric([channel], failures)
+    return [*families, offers, failing, silent]
 
 
 def loop_age(status: Mapping[str, Mapping[str, Any]], now: datetime) -> Metric:

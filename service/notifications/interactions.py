@@ -38,7 +38,7 @@ ANSWER_WITHIN = 2.0
 """Seconds (real) after which Slack gets its answer, whether the decision is written down yet or not."""
 
 
-@router.post("/slack/interactions", summary="Slack's clicks", include_in_schema=False)
+@router.post("/slack/interactions", summary="Slack's clicks")
 async def interactions(request: Request, api: CurrentApi) -> Response:
     """200 as soon as the decision is kept, or cannot be. Problem 401 if Slack did not sign it, 400 if it
     cannot be read.

@@ -78,3 +78,13 @@ def test_only_admins_of_all_projects_see_them(service: Service) -> None:
     for token in (service.token(Role.MEMBER), service.token(Role.ADMIN, project="research")):
         assert service.get("/v1/notifications", token).status_code == 403
         assert service.post("/v1/notification-channels/ops:test", token=token).status_code == 403
+
+
+def test_dead_letters_and_failing_channels_are_in_the_metrics(service: Service, slack: Slack) -> None:
+    turn(service)
+    slack.fault = lambda slack, call, said: Answer(403, "action_prohibited")
+    service.post("/v1/notification-channels/ops:test")
+    turn(service)
+    text = service.get("/metrics").text
+    assert 'corral_notifications{state="dead"} 1.0' in text
+    assert 'corral_channel_failures{channel="ops"} 1.0' in text
