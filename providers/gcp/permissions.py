@@ -45,7 +45,7 @@ FABRIC = (
 )
 # Without these something is not known or cannot be asked for; jobs run all the same.
 OPTIONAL = {
-    "compute.reservations.list": "reservations",
+    "compute.reservations.list": "reservations, and how much of the quotas of newer GPUs is in use",
     "compute.reservations.get": "launches into reservations",
     "compute.futureReservations.list": "future reservations",
     "compute.advice.capacity": "how likely spot capacity is",
