@@ -12,6 +12,10 @@ from service.money import from_micros, to_micros
 from service.reservations.ends import leave_at
 from service.reservations.model import ReservationRow
 
+# A launch on Compute Engine can name only a reservation that was made to be named (Compute Engine: "Consume
+# reservations", specificReservationRequired); EC2 and Azure let it name an open one too.
+ONLY_TARGETED = frozenset({"gcp"})
+
 
 def to_row(provider: str, account: str, reservation: Reservation, now: datetime) -> ReservationRow:
     """A reading as it is kept. A price that is not above zero is unknown."""
@@ -72,7 +76,7 @@ def key_of(row: ReservationRow) -> OfferKey:
 
 def offer_of(row: ReservationRow, now: datetime) -> Offer | None:
     """The offer that is made of a reservation; None while it cannot be used, or must be left already."""
-    if row.state is not ReservationState.ACTIVE:
+    if row.state is not ReservationState.ACTIVE or (row.provider in ONLY_TARGETED and not row.targeted):
         return None
     until = leave_at(row.kind, row.ends_at)
     if until is not None and now >= until:

@@ -16,7 +16,7 @@ from service.reservations.rows import to_row
 from tests.api.service import H100, Service
 
 
-def _reserve(service: Service, name: str, **fields: Any) -> None:
+def _reserve(service: Service, name: str, provider: str = "aws", **fields: Any) -> None:
     values: dict[str, Any] = {
         "kind": ReservationKind.CAPACITY_RESERVATION,
         "region": "us-east-1",
@@ -28,7 +28,7 @@ def _reserve(service: Service, name: str, **fields: Any) -> None:
     }
     made = Reservation(id=name, **(values | fields))
     service.database.write(
-        lambda session: write(session, to_row("aws", "main", made, service.now), service.now)
+        lambda session: write(session, to_row(provider, "main", made, service.now), service.now)
     )
 
 
@@ -108,3 +108,12 @@ def test_what_the_vendor_says_of_spot_capacity_stands_at_the_offer(service: Serv
     (signal,) = item["signals"]
     assert (signal["source"], signal["zone"], signal["obtainability"]) == ("placement_score", None, 0.9)
     assert signal["eviction_rate"] is None
+
+
+def test_an_open_reservation_is_an_offer_where_a_launch_may_name_it(service: Service) -> None:
+    _reserve(service, "cr-1", targeted=False)
+    _reserve(service, "zone/res-1", "gcp", targeted=False)
+    _reserve(service, "zone/res-2", "gcp")
+    offered = service.get("/v1/offers").json()["items"]
+    assert sorted(item["reservation"] for item in offered) == ["cr-1", "zone/res-2"]
+    assert len(service.get("/v1/reservations").json()["items"]) == 3
