@@ -24,6 +24,7 @@ SPELL_VARIANCE = (
     4.0  # of what one spell brings, in squares of its mean; 2 if lives and outages were exponential
 )
 KINSHIP = 8.0  # zones fail together: the chance that all lack capacity is that of draws from an urn so large
+TINY = 1e-9  # of hours of slack for an hour of work
 
 _Point = tuple[float, float]  # hours of slack and USD saved, both for an hour of work
 _Set = Sequence["Source"]
@@ -74,8 +75,8 @@ def worth(
         hull = _hull(points)
         height, slope = _at(hull, left / work)
         kept += height - slope * left / work
-        if left > near:
-            earned += (height - _at(hull, near / work)[0]) * work / (left - near)
+        fall = height - _at(hull, near / work)[0]
+        earned += fall * work / (left - near) if left - near > 1 else slope
     return Worth(earned / len(DEVIATIONS), kept / len(DEVIATIONS))
 
 
@@ -136,8 +137,8 @@ def _hull(points: Iterable[_Point]) -> list[_Point]:
     useful = [(0.0, 0.0), *(point for point in points if point[1] > 0)]
     x, y = max(useful, key=lambda point: (point[1], -point[0]))
     hull = [(x, y)]
-    while x > 0:
-        _, x, y = min(((y - b) / (x - a), a, b) for a, b in useful if a < x)
+    while lower := [((y - b) / (x - a), a, b) for a, b in useful if a < x - TINY]:
+        _, x, y = min(lower)
         hull.append((x, y))
     return hull[::-1]
 

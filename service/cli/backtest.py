@@ -51,6 +51,8 @@ def backtest(
     problems = list(_problems(markets))
     if log and not json:
         raise UsageError("--log: give --json as well, or nothing shows it")
+    if picture and picture.suffix.lower() != ".svg":
+        raise UsageError(f"--picture {picture}: pictures are SVG; give a name that ends in .svg")
     if picture and (len(problems) != 1 or len(names) != 1):
         raise UsageError(f"--picture shows one run, not {len(problems)} markets × {len(names)} policies")
     results = []

@@ -83,6 +83,7 @@ def test_the_picture_shows_capacity_the_job_and_the_deadline(folder: Path, tmp_p
         (("{folder}", "--policy", "psychic"), "--policy psychic: allowed are default, all, on-demand"),
         (("{folder}", "--log"), "--log: give --json as well"),
         (("{folder}", "--policy", "all", "--picture", "x.svg"), "--picture shows one run"),
+        (("{folder}", "--picture", "x.png"), "--picture x.png: pictures are SVG"),
         (("{folder}/about.json",), "no recorded market"),
     ],
 )

@@ -29,6 +29,7 @@ from providers.vocabulary import CapacityType, Offer
 from tests.policies.offers import NOW, StillMarket, job, offer, on_demand, seen
 
 SPOT, OTHER = offer("east-a", 1.0), offer("west-a", 1.0)
+DEARER = offer("west-a", 1.25)
 ON_DEMAND = on_demand("east-a", 3.0)
 
 
@@ -56,6 +57,32 @@ def test_with_slack_it_waits_for_spot_to_come_back() -> None:
 
 def test_without_slack_it_goes_to_on_demand() -> None:
     assert first(decide(job(10, 0.5), ON_DEMAND, SPOT, blocked=(SPOT,))) == ON_DEMAND
+
+
+def test_slack_for_one_launch_only_is_waited_through_until_that_launch_could_not_be_made() -> None:
+    assert isinstance(decide(job(10, 0.15), ON_DEMAND, SPOT, blocked=(SPOT,)), Wait)
+    assert first(decide(job(10, 0.11), ON_DEMAND, SPOT, blocked=(SPOT,))) == ON_DEMAND
+
+
+def test_where_slack_is_scarce_the_zone_that_lasts_comes_before_the_cheaper_one() -> None:
+    fickle = seen(True, 0.1, up_seconds=3600, losses=6, down_seconds=600, gains=6)
+    known = {SPOT.key: fickle, DEARER.key: seen(True, 2, up_seconds=4 * 3600, losses=1)}
+    assert first(decide(job(40, 60), ON_DEMAND, SPOT, DEARER, evidence=known)) == SPOT
+    assert first(decide(job(40, 0.9), ON_DEMAND, SPOT, DEARER, evidence=known)) == DEARER
+
+
+def test_an_outage_is_waited_out_while_slack_is_cheap_and_bridged_on_on_demand_when_it_is_dear() -> None:
+    known = {SPOT.key: seen(False, 1, up_seconds=8 * 3600, losses=2, gains=2)}
+    assert isinstance(decide(job(30, 3), ON_DEMAND, SPOT, blocked=(SPOT,), evidence=known), Wait)
+    assert first(decide(job(30, 1), ON_DEMAND, SPOT, blocked=(SPOT,), evidence=known)) == ON_DEMAND
+
+
+def test_a_move_for_the_same_saving_is_made_with_slack_and_not_without() -> None:
+    cheaper = offer("west-a", 0.85)
+    fickle = {o.key: seen(True, 3, up_seconds=12 * 3600, losses=3) for o in (SPOT, cheaper)}
+    for slack, moves in ((30.0, True), (0.4, False)):
+        on = job(20, slack, **running(SPOT))
+        assert isinstance(decide(on, ON_DEMAND, SPOT, cheaper, evidence=fickle), Move) is moves
 
 
 def test_at_the_last_moment_spot_is_left_alone_even_when_it_is_there() -> None:
