@@ -15,7 +15,7 @@ from policies.model import Candidate, Job, ObservedMarket, Reason, key_order
 from policies.worth import Source, Worth, worth
 from providers.vocabulary import CapacityType, Offer
 
-SURE = 0.01
+SURE = 0.01  # no zone is counted on, or out, more surely than this
 SPOT_ONLY_FALLBACK = 2.0
 ROUNDING = 6e-7  # of durations, which are kept in microseconds
 
@@ -259,6 +259,8 @@ def _option(job: Job, offer: Offer, expected: Estimate, open_: bool, work: float
     progress = max(paid - life.within(pending), 1e-9)
     rate = (price * paid + egress * 3600) / progress
     lasts = max(life.within(work), 1.0)
-    chance = min(max(expected.chance, SURE), 1 - SURE)
-    source = Source(price, egress, lasts, outage, chance, life.ends)
-    return Option(offer, price, egress, open_, pending, rate, lasts, outage, chance, progress, source)
+    unsure = min(max(expected.chance, SURE), 1 - SURE)
+    source = Source(price, egress, lasts, outage, unsure, life.ends)
+    return Option(
+        offer, price, egress, open_, pending, rate, lasts, outage, expected.chance, progress, source
+    )
