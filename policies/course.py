@@ -256,7 +256,7 @@ def _option(job: Job, offer: Offer, expected: Estimate, open_: bool, work: float
         return Option(offer, price, egress, open_, pending, rate, work, 0.0, 1.0, work)
     life, outage = expected.life, max(expected.outage.typical, 1.0)
     paid = life.within(work + pending)
-    progress = max(paid - life.within(pending), 1e-9)
+    progress = max(paid - pending, 1e-9)
     rate = (price * paid + egress * 3600) / progress
     lasts = max(life.within(work), 1.0)
     unsure = min(max(expected.chance, SURE), 1 - SURE)

@@ -87,7 +87,7 @@ def _begin(course: Course) -> _Settled:
     good = [o for o in course.spot if o.rate < course.fallback and (may_wait or o.open)]
     ready = [o for o in good if o.open and course.may_hold(o)]
     closed = [o for o in good if not o.open]
-    limit = _reservation_price(course, [*ready, *closed])
+    limit = _reservation_price(course, good)
     spot = [o for o in ready if course.rate(o) <= limit * (1 + 1e-9)]
     if spot:
         return Launch(_offers(spot), f"spot at ${spot[0].rate:.2f} an hour of progress")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ from policies.model import (
     Stop,
     Wait,
 )
-from providers.vocabulary import CapacityType, Offer
+from providers.vocabulary import CapacityType, Offer, OfferKey
 from tests.policies.offers import NOW, StillMarket, job, offer, on_demand, seen
 
 SPOT, OTHER = offer("east-a", 1.0), offer("west-a", 1.0)
@@ -246,8 +247,15 @@ def test_a_dominated_offer_is_never_chosen(asked: tuple[Job, StillMarket]) -> No
 
 
 def dominates(rival: Offer, chosen: Offer, one: Job, market: StillMarket) -> bool:
-    """Same capacity type; price and egress no higher, chance and lifetime no lower, one strictly better."""
+    """Same capacity type; price and egress no higher, chance and lifetime no lower, one strictly better.
+
+    Under a money cap the way home counts too: on-demand beside it, where moving on has a known price.
+    """
     if rival.key.capacity_type is not chosen.key.capacity_type:
+        return False
+    beside = OfferKey(**{**asdict(rival.key), "capacity_type": CapacityType.ON_DEMAND})
+    sold = any(o.key == beside and beside not in market.blocked for o in market.offers)
+    if one.money_left is not None and not sold:
         return False
     ours, theirs = worth(rival, one, market), worth(chosen, one, market)
     return all(a >= b for a, b in zip(ours, theirs, strict=True)) and ours != theirs
