@@ -143,14 +143,17 @@ def waits(
     region: Annotated[str | None, typer.Option("--region", help="Only this region.")] = None,
     json: Json = False,
 ) -> None:
-    """How long requests took, from filing to decision and to effect, and how much was granted."""
-    from service.cli.show import as_json, table, waiting
+    """How long requests took, from filing to decision and to effect, and how much was granted; beside it
+    how long jobs waited for capacity itself.
+    """
+    from service.cli.show import as_json, line, table, waiting
 
     params = {"gpu": gpus, "provider": provider, "region": region}
     with connect(context) as client, waiting("asking the service"):
         items = list(client.pages("/v1/quota-waits", params))
+        capacity = list(client.pages("/v1/capacity-waits", params))
     if json:
-        as_json(items)
+        as_json({"quota": items, "capacity": capacity})
         return
     rows = [
         (
@@ -182,6 +185,28 @@ def waits(
         "OPEN",
     )
     table(columns, rows, empty="no requests are known yet")
+    line()
+    _show_capacity(capacity)
+
+
+def _show_capacity(items: Sequence[Mapping[str, Any]]) -> None:
+    """How long jobs waited for capacity, quota aside."""
+    from service.cli.show import table
+
+    rows = [
+        (
+            item["provider"],
+            item["gpu"] or "-",
+            item["region"],
+            item["capacity_type"],
+            _took(item["p50_seconds"]),
+            _took(item["p90_seconds"]),
+            item["n"],
+        )
+        for item in items
+    ]
+    columns = ("CLOUD", "GPU", "REGION", "CAPACITY", "STARTED P50", "P90", "N")
+    table(columns, rows, empty="no job has waited for capacity yet")
 
 
 def _parts(place: str) -> tuple[str, str]:

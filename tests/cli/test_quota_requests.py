@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlmodel import Session
 
 from providers.memory import MemoryProvider
 from providers.quotas import Quota, QuotaUnit
 from providers.vocabulary import CapacityType, Scope
+from service.market.model import Observation, Outcome
+from service.quota_desk.model import QuotaRequest
 from service.quotas.history import keep_history
 from service.quotas.rows import to_row
+from service.states import QuotaRequestState
 from tests.api.listening import listening
 from tests.api.service import Service, copied, start, template
 from tests.cli.conftest import Corral
@@ -101,4 +106,40 @@ def test_limits_and_their_history_are_shown(ours: Corral) -> None:
     assert "zero" in ours("quota", "ls", "--gpus", "H100").out
     (reading,) = ours("quota", "history", limit["id"], "--json").json
     assert (reading["limit"], reading["usage"]) == (0, 0)
-    assert "no requests are known yet" in ours("quota", "waits").out
+    done = ours("quota", "waits")
+    assert "no requests are known yet" in done.out
+    assert "no job has waited for capacity yet" in done.out
+    assert ours("quota", "waits", "--json").json == {"quota": [], "capacity": []}
+
+
+def test_how_long_quota_and_capacity_take_stand_beside_each_other(ours: Corral, desk: Service) -> None:
+    (asked,) = ours(*ASK, "--yes", "--json").json
+
+    def write(session: Session) -> None:
+        row = session.get_one(QuotaRequest, asked["id"])
+        row.state, row.granted = QuotaRequestState.APPROVED, row.requested
+        row.filed_at, row.decided_at = desk.now - timedelta(days=2), desk.now
+        session.add(row)
+        session.add(
+            Observation(
+                at=desk.now,
+                outcome=Outcome.GRANTED,
+                provider="aws",
+                account="main",
+                region="us-east-1",
+                zone="use1-az1",
+                instance_type="p5.48xlarge",
+                capacity_type=CapacityType.SPOT,
+                gpu="H100",
+                seconds=5400,
+                attempt_id="a-1",
+            )
+        )
+
+    desk.database.write(write)
+    quota, capacity = ours("quota", "waits").out.split("\n\n")
+    assert "9-64" in quota
+    assert "2 d" in quota
+    assert "100%" in quota
+    assert "H100" in capacity
+    assert "1 h 30 min" in capacity
