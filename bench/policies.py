@@ -85,9 +85,9 @@ class Bench:
     def _block(self, number: int) -> BlockRow:
         key = self.chance.choice(self.offers[:MANY]).key
         fields: dict[str, Any] = {"provider": key.provider, "account": key.account, "zone": key.zone}
-        if number % 3 == 0:
+        if number % 10:  # the clouds' refusals speak of a size in a zone, seldom of more
             fields["instance_type"] = key.instance_type
-        if number % 50 == 0:
+        if number % 200 == 0:
             fields = {"provider": key.provider, "region": key.region}
         scope = Scope(**fields)
         until = NOW + timedelta(minutes=self.chance.uniform(1, 30))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from policies.estimates import Estimate, estimate
 from policies.fit import affordable, permitted
-from policies.model import Candidate, Job, Place, Reason
+from policies.model import Block, Candidate, Job, Place, Reason
 from policies.observed import IndexedMarket
 from policies.rule import Policy, Rule, refused_capacity
 from providers.vocabulary import CapacityType, Offer
@@ -91,13 +91,13 @@ class Appraiser:
         cost = (price * paid + egress * 3600) / progress
         return Choice(offer, price, egress, self._ranked(offer, cost), lasts, chance)
 
-    def is_blocked(self, offer: Offer) -> bool:
-        """Whether it cannot be tried now."""
-        return self.market.block_of(offer, self.now, self.job.image, self._nodes) is not None
+    def block(self, offer: Offer) -> Block | None:
+        """What keeps it from being tried now."""
+        return self.market.block_of(offer, self.now, self.job.image, self._nodes)
 
     def blocked(self, offer: Offer) -> Candidate | None:
         """Why it cannot be tried now."""
-        block = self.market.block_of(offer, self.now, self.job.image, self._nodes)
+        block = self.block(offer)
         if block is None:
             return None
         detail = ": ".join(text for text in (block.kind, block.code, block.message) if text)

@@ -154,13 +154,12 @@ def _search_kind(
         rank = (_size(offer) if by_size else 0.0, choice.cost, order)
         if found.full and rank >= found.best[-1][0]:
             continue
-        blocked = _too_early(look, offer, from_) if from_ else None
-        if blocked is None and look.is_blocked(offer):
-            blocked = look.blocked(offer)
-        if blocked is not None:
-            found.counts[str(blocked.reason)] += 1
-            if blocked.until is not None:
-                found.until.append(blocked.until)
+        early = _too_early(look, offer, from_) if from_ else None
+        shut = early or look.block(offer)
+        if shut is not None:
+            found.counts[str(Reason.BLOCKED if early is None else early.reason)] += 1
+            if shut.until is not None:
+                found.until.append(shut.until)
             continue
         found.add(rank, choice)
 

@@ -175,7 +175,7 @@ def _best_of(look: Appraiser, kind: CapacityType) -> Iterator[Offer]:
         if look.refusal(offer) is not None:
             continue
         ranked = (look.choice(offer).cost, number, offer)
-        if not look.is_blocked(offer):
+        if look.block(offer) is None:
             insort(open_, ranked)
             del open_[MAX_RANKED:]
         elif len(shut) < MOST_BLOCKED or ranked < shut[-1]:

@@ -4,7 +4,7 @@ has changed in the database since.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import RLock
 
 from sqlalchemy import func
@@ -16,6 +16,9 @@ from providers.vocabulary import OfferKey
 from service.market.history import evidence_of, key_of
 from service.market.model import EvidenceRow, OfferRow
 from service.market.offers import to_offer
+
+WRITING_TAKES = timedelta(seconds=15)
+"""How long after the time that it bears a row may appear: others may be seen before it."""
 
 
 class OfferBook:
@@ -29,16 +32,16 @@ class OfferBook:
         self._offers_seen: datetime | None = None
         self._evidence_seen: datetime | None = None
 
-    def refresh(self, session: Session) -> None:
-        """Take in what was written since the last time."""
+    def refresh(self, session: Session, now: datetime) -> None:
+        """Take in what was written since the last time. `now` may be earlier than then: a clock was set."""
         with self.lock:
-            self._refresh_offers(session)
-            self._refresh_evidence(session)
+            self._refresh_offers(session, now)
+            self._refresh_evidence(session, now)
 
-    def _refresh_offers(self, session: Session) -> None:
+    def _refresh_offers(self, session: Session, now: datetime) -> None:
         changed = select(OfferRow)
         if self._offers_seen is not None:
-            changed = changed.where(col(OfferRow.seen_at) >= self._offers_seen)
+            changed = changed.where(col(OfferRow.seen_at) >= min(self._offers_seen, now) - WRITING_TAKES)
         for row in session.exec(changed).all():
             offer = to_offer(row)
             self.shelves.put(offer)
@@ -50,10 +53,10 @@ class OfferBook:
             for row_id in self._keys.keys() - there:
                 self.shelves.drop(self._keys.pop(row_id))
 
-    def _refresh_evidence(self, session: Session) -> None:
+    def _refresh_evidence(self, session: Session, now: datetime) -> None:
         changed = select(EvidenceRow)
         if self._evidence_seen is not None:
-            changed = changed.where(col(EvidenceRow.seen) >= self._evidence_seen)
+            changed = changed.where(col(EvidenceRow.seen) >= min(self._evidence_seen, now) - WRITING_TAKES)
         for row in session.exec(changed).all():
             self.evidence[key_of(row)] = evidence_of(row)
             if self._evidence_seen is None or row.seen > self._evidence_seen:

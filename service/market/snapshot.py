@@ -160,7 +160,7 @@ def snapshot(
 
 def market_of(session: Session, book: OfferBook, now: datetime) -> MarketSnapshot:
     """The whole market, with what was seen of it. Hold the book's lock while it is used."""
-    book.refresh(session)
+    book.refresh(session, now)
     return _snapshot(session, now, book.shelves, with_held(session, book.evidence, now), signals=True)
 
 
