@@ -17,10 +17,12 @@ _PRIVATE = {"aws": 10, "gcp": 20, "azure": 30}
 
 
 class Identity:
-    """Draws ids and addresses from one seeded source."""
+    """Draws ids and addresses from one seeded source. `run` counts the runs of one sandbox from 0: a later
+    run gives other ids, as a cloud never gives one twice.
+    """
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(f"{seed}/identity")  # noqa: S311
+    def __init__(self, seed: int, run: int = 0) -> None:
+        self._random = random.Random(f"{seed}/identity/{run}" if run else f"{seed}/identity")  # noqa: S311
         self._private = dict.fromkeys(_PRIVATE, 0)
         self._public = 0
 

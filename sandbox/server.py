@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 class Sandbox:
     """Local clouds in this process: `with Sandbox(...) as sandbox: sandbox.endpoints`.
 
-    root: a folder for the instances' disks and consoles. agent_command: what an instance's unit starts.
+    root: a folder for the instances' disks and consoles; started there again, no id is given twice.
+    agent_command: what an instance's unit starts.
     base_port: 0 takes free ports, else five ports from there on. ticking: False leaves time to the caller
     (`sandbox.world.tick()` or POST /control/tick), for clocks that are moved by hand. clouds: only these.
     """
@@ -68,7 +69,7 @@ class Sandbox:
         )
         self.endpoints = {name: _url(sock) for name, sock in self._sockets.items()}
         self.machines = ProcessMachines(root, agent_command, self.endpoints["metadata"], clock)
-        self.world = World(scenario, clock, self.machines)
+        self.world = World(scenario, clock, self.machines, run=_run(root))
         self.world.endpoints.update(self.endpoints)
         self._root = root.resolve()
         self._ticking = ticking
@@ -147,6 +148,15 @@ def _listen(ports: Mapping[str, int]) -> dict[str, socket.socket]:
                 sock.close()
             raise OSError(f"port {port} on {HOST}: {error.strerror}") from error
     return bound
+
+
+def _run(root: Path) -> int:
+    """How often a sandbox was started in this folder before; counts this one."""
+    path = root / "runs"
+    run = int(path.read_text()) if path.exists() else 0
+    root.mkdir(parents=True, exist_ok=True)
+    path.write_text(str(run + 1))
+    return run
 
 
 def _url(sock: socket.socket) -> str:

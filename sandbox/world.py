@@ -36,7 +36,7 @@ class World:
     be kept waiting any more.
     """
 
-    def __init__(self, scenario: Scenario, clock: Clock, machines: Machines) -> None:
+    def __init__(self, scenario: Scenario, clock: Clock, machines: Machines, *, run: int = 0) -> None:
         self.scenario = scenario
         self.clock = clock
         self.machines = machines
@@ -48,7 +48,7 @@ class World:
         self._vms: dict[tuple[str, str], Vm] = {}
         self._by_key: dict[str, Vm] = {}
         self._rules: list[FaultRule] = []
-        self._identity = Identity(scenario.seed)
+        self._identity = Identity(scenario.seed, run)
         self._ledger = Ledger()
         self._market = Market(scenario, clock.now())
         self._reservations = Reservations(self._vms)

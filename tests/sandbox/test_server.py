@@ -102,6 +102,18 @@ def test_stopping_ends_every_instance_and_lets_go_of_who_waits(tmp_path: Path) -
     assert guest.look(pid)[0] in "ZX"
 
 
+def test_no_id_is_given_twice_in_one_folder_and_a_new_folder_repeats_them(tmp_path: Path) -> None:
+    def first_id(root: Path) -> str:
+        sandbox = Sandbox(Scenario(), root, ["/bin/true"], FakeClock(), ticking=False, clouds=["aws"])
+        (vm,) = launch(sandbox.world)
+        sandbox.stop()
+        return vm.id
+
+    first, second, third = (first_id(tmp_path / "one") for _ in range(3))
+    assert len({first, second, third}) == 3
+    assert first_id(tmp_path / "two") == first
+
+
 def test_stopping_leaves_no_thread_behind(tmp_path: Path) -> None:
     before = threading.active_count()
     sandbox = Sandbox(Scenario(), tmp_path, ["/bin/true"], ScaledClock(0, 1), clouds=["aws"]).start()
