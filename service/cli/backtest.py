@@ -54,7 +54,9 @@ def backtest(
     if picture and picture.suffix.lower() != ".svg":
         raise UsageError(f"--picture {picture}: pictures are SVG; give a name that ends in .svg")
     if picture and (len(problems) != 1 or len(names) != 1):
-        raise UsageError(f"--picture shows one run, not {len(problems)} markets × {len(names)} policies")
+        raise UsageError(
+            f"--picture shows one run, not {len(problems) * len(names)}: give one market file and one policy"
+        )
     results = []
     for suite, problem in problems:
         least = _least(problem) if optimum else None

@@ -29,7 +29,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Add a machine of yours and print the command that enrols it, once, within an hour."""
-    from service.cli.show import as_json, note, waiting
+    from service.cli.show import as_json, clock_time, note, waiting
 
     given: dict[str, Any] = {
         "name": name,
@@ -47,9 +47,10 @@ def add(
         as_json(made)
         return
     print(made["command"])
-    note(f"run this on {name}; it works once, until {made['enrol_until']}, and is shown only now")
+    until = clock_time(made["enrol_until"])
+    note(f"run this on {name}; it works once, until {until} UTC, and is shown only now")
     if not made["command"].startswith("curl"):
-        note("agent.pyz must be there: the service has none to give (agent_zipapp is not set)")
+        note("put agent.pyz there first, images/README.md says how it is made; or set agent_zipapp")
     if made["ca"]:
         note("the service's certificate is of your own CA: append --ca FILE with its PEM")
 

@@ -113,7 +113,7 @@ def show(context: typer.Context, request_id: RequestId, json: Json = False) -> N
         return
     for name, value in item.items():
         if value not in (None, ""):
-            line(f"{name:16} {value}")
+            line(f"{name:16} {_readable(name, value)}")
 
 
 def approve(context: typer.Context, request_id: RequestId, json: Json = False) -> None:
@@ -262,7 +262,7 @@ def _table(items: Sequence[Mapping[str, Any]]) -> None:
             item["name"],
             _number(item["limit_before"]),
             _number(item["requested"]),
-            _number(item["granted"]),
+            _number(item["granted"]) if item["granted"] is not None or item["decided_at"] else None,
             item["unit"] or "",
             f"{item['state']}{' (in effect)' if item['effective_at'] else ''}",
             span(item["age_seconds"]),
@@ -284,6 +284,14 @@ def _decide(
         as_json(answer)
     else:
         line(f"{answer['id']}: {answer['state']}")
+
+
+def _readable(name: str, value: Any) -> Any:
+    from service.cli.show import clock_time
+
+    if name.endswith("_at"):
+        return f"{clock_time(value)} UTC"
+    return _number(value) if isinstance(value, float) else value
 
 
 def _took(seconds: float | None) -> str:

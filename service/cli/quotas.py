@@ -24,6 +24,7 @@ def ls(
     params = {"gpu": gpus, "provider": provider, "region": region}
     with connect(context) as client, waiting("asking the service"):
         items = list(client.pages("/v1/quotas", params, limit=limit))
+    items.sort(key=lambda item: [item[key] or "" for key in ("provider", "account", "region", "name")])
     if json:
         as_json(items)
         return
@@ -61,7 +62,9 @@ def ls(
 
 def history(
     context: typer.Context,
-    quota_id: Annotated[str, typer.Argument(help="The quota's id, as in `corral quota ls --json`.")],
+    quota_id: Annotated[
+        str, typer.Argument(help="The quota's id, as in `corral quota ls --json`.", metavar="ID")
+    ],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 50,
     json: Json = False,
 ) -> None:
@@ -74,7 +77,11 @@ def history(
         as_json(items)
         return
     rows = [(clock_time(item["read_at"]), _number(item["limit"]), _number(item["usage"])) for item in items]
-    table(("READ AT", "LIMIT", "USAGE"), rows, empty="nothing is known of this quota")
+    table(
+        ("READ AT", "LIMIT", "USAGE"),
+        rows,
+        empty="nothing is known of this quota; `corral quota ls --json` has the ids",
+    )
 
 
 def _number(value: float | None) -> str:

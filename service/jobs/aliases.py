@@ -54,7 +54,7 @@ def _text(target: str) -> Reader:
                 raise ValueError("as a list it holds commands, each a text")
             value = "\n".join(value)
         if not isinstance(value, str):
-            raise ValueError("is a text")
+            raise ValueError("must be a text; write it in quotes")
         draft.put(target, value, origin)
 
     return put
