@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 
 from policies.model import Candidate, Reason
+from providers.errors import ErrorKind
 from providers.vocabulary import CapacityType
 from service.market.model import Observation, Outcome
 
@@ -105,6 +106,11 @@ _NEVER = frozenset(
 )
 
 
+def _short_of_quota(candidate: Candidate) -> bool:
+    """Whether waiting for capacity brings nothing there: the limit has to grow first."""
+    return candidate.reason is Reason.BLOCKED and candidate.detail.startswith(f"{ErrorKind.QUOTA}:")
+
+
 def expected_start(
     candidates: Iterable[Candidate], waits: Mapping[Market, Waited], waiting_since: datetime, now: datetime
 ) -> dict[str, Any] | None:
@@ -114,7 +120,7 @@ def expected_start(
     best: tuple[float, Market] | None = None
     seen: set[Market] = set()
     for candidate in candidates:
-        if candidate.reason in _NEVER:
+        if candidate.reason in _NEVER or _short_of_quota(candidate):
             continue
         key, accelerator = candidate.offer.key, candidate.offer.type.accelerator
         market = Market(

@@ -19,7 +19,7 @@ def named(session: Session, caller: Caller, name: str) -> Project:
     """The project, if the caller may see it. Problem 404, the same whether it exists or not."""
     project = session.exec(select(Project).where(Project.name == name)).first()
     if project is None or caller.project_id not in (None, project.id):
-        raise not_found("project")
+        raise not_found(f"project {name[:64]}")
     return project
 
 

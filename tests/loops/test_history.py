@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sqlmodel import select
 
-from policies.model import Candidate
+from policies.model import Candidate, Reason
 from providers.vocabulary import CapacityType
 from service.market.history import forget_history
 from service.market.model import EvidenceRow, Observation, Outcome
@@ -110,3 +110,13 @@ def test_a_waiting_job_is_told_when_to_expect_capacity_or_that_nobody_knows() ->
     assert told is not None
     assert (told["expected_in_seconds"], told["p50_seconds"], told["n"]) == (600.0, 900.0, 3)
     assert expected_start([Candidate(one)], {}, now, now) is None
+
+
+def test_no_start_is_expected_where_a_quota_is_too_small() -> None:
+    now = FakeClock().now()
+    one = offer("aws", 1.0)
+    known = {Market("memory", "aws-1", "H100", SPOT): Waited(granted=[600.0])}
+    short = Candidate(one, reason=Reason.BLOCKED, detail="quota: quota_too_small")
+    sold_out = Candidate(one, reason=Reason.BLOCKED, detail="capacity: no capacity")
+    assert expected_start([short], known, now, now) is None
+    assert expected_start([sold_out], known, now, now) is not None
