@@ -17,7 +17,7 @@ from service.market.model import OfferRow
 from service.market.offers import to_offer
 from service.projects.model import Deployment
 from service.quota_desk.decisions import approve_request
-from service.quota_desk.justification import TEMPLATE, render
+from service.quota_desk.justification import TEMPLATE, TemplateFaultError, render
 from service.quota_desk.model import Origin, QuotaRequest
 from service.quota_desk.sentences import asked_for
 from service.quotas.headroom import headroom
@@ -246,21 +246,30 @@ def _justified(ctx: Context, wish: Wish, offer: Offer, instances: int, gate: Gat
         "capacity_type": str(wish.capacity_type),
         "why": wish.why,
     }
-    return render(desk.justification or TEMPLATE, about, desk.words)
+    try:
+        return render(desk.justification or TEMPLATE, about, desk.words)
+    except TemplateFaultError as fault:
+        raise AskError("justification", f"the template of the settings is at fault: {fault}") from None
 
 
 def _adopted(
     session: Session, ctx: Context, one: Asked, standing: QuotaRequest, asker: Asker
 ) -> QuotaRequest:
-    """The open request serves this wish too. A proposal is filed if whoever asks may file."""
-    if one.target is not None:
+    """The open request serves this wish too. Nobody makes more of it than they could ask for themselves: what
+    is filed is what whoever may file has asked for, and a rule files no proposal but its own.
+    """
+    proposed = standing.state is QuotaRequestState.PROPOSED
+    if proposed and asker.files and (asker.rule is None or asker.rule == standing.rule):
+        standing.requested, standing.target = one.gate.limit, one.target
+        standing.justification = one.justification or standing.justification
+        approve_request(session, standing, asker.by, now=ctx.now())
+    elif proposed and (one.gate.limit or 0.0) > (standing.requested or 0.0):
+        standing.requested = one.gate.limit
+        standing.target = max(standing.target or 0.0, one.target or 0.0)
+        standing.justification = one.justification or standing.justification
+        tell_new(session, standing, now=ctx.now())
+    elif (proposed or asker.files) and one.target is not None:
         standing.target = max(standing.target or 0.0, one.target)
-    if standing.state is QuotaRequestState.PROPOSED:
-        if one.gate.limit is not None:
-            standing.requested = max(standing.requested or 0.0, one.gate.limit)
-            standing.justification = one.justification or standing.justification
-        if asker.files:
-            approve_request(session, standing, asker.by, now=ctx.now())
     session.add(standing)
     return standing
 

@@ -59,6 +59,6 @@ def withdraw_request(session: Session, request: QuotaRequest, by: str | None, *,
 def _withdraw(
     session: Session, request: QuotaRequest, by: str | None, said: str, reason: str, now: datetime
 ) -> None:
-    request.decided_by, request.wake_at = by, None
+    request.decided_by, request.decided_at, request.wake_at = by, now, None
     message = f"{asked_for(request)} {said}"
     move_quota_request(session, request, QuotaRequestState.WITHDRAWN, message, now=now, reason=reason, by=by)

@@ -52,7 +52,7 @@ def expire_due(ctx: Context) -> None:
             select(QuotaRequest).where(waiting, col(QuotaRequest.wake_at) <= now).with_for_update()
         ).all()
         for row in rows:
-            row.wake_at = None
+            row.decided_at, row.wake_at = now, None
             message = f"{asked_for(row)} was proposed and nobody decided in time"
             move_quota_request(session, row, QuotaRequestState.EXPIRED, message, now=now, reason=UNDECIDED)
 

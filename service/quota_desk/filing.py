@@ -157,6 +157,7 @@ def _failed(session: Session, ctx: Context, filing: _Filing, error: ProviderErro
         session.add(row)
         return
     release(row, None)
+    row.decided_at = now
     message = f"{asked_for(row)} is not taken by the cloud: {error}"
     move_quota_request(session, row, QuotaRequestState.WITHDRAWN, message, now=now, reason=NOT_TAKEN)
     read_limits_again(session, row, now)

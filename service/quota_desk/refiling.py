@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from service.context import Context
 from service.identifiers import new_id
+from service.projects.model import Deployment
 from service.quota_desk.ask import open_requests, tell_new
 from service.quota_desk.model import Origin, QuotaRequest
 from service.quota_desk.settings import Refile
@@ -55,6 +56,10 @@ def refile_due(ctx: Context) -> None:
     rule = ctx.settings.quota_desk.refile
 
     def refile(session: Session) -> None:
+        # As whoever asks does: the open request of a quota is looked for and written by one at a time.
+        session.exec(
+            select(Deployment.id).where(Deployment.id == ctx.deployment_id).with_for_update()
+        ).first()
         for row in session.exec(_due(now)).all():
             row.wake_at = None
             session.add(row)
@@ -86,10 +91,11 @@ def _refile(session: Session, ctx: Context, rule: Refile, row: QuotaRequest) -> 
     target = row.target or row.requested
     limit = next_limit(rule, limit=quota.limit, requested=row.requested, target=target)
     stands = row.quota_id in open_requests(session, row.provider, row.account)
-    if limit is None or limit <= quota.limit or stands:
+    made = select(QuotaRequest.id).where(QuotaRequest.follows == row.id).limit(1)
+    if limit is None or limit <= quota.limit or stands or session.exec(made).first() is not None:
         return
     now = ctx.now()
-    again = QuotaRequest(
+    following = QuotaRequest(
         **{name: getattr(row, name) for name in _AS_BEFORE},
         id=new_id("qr", now, ctx.chance),
         state=QuotaRequestState.DRAFT,
@@ -103,5 +109,5 @@ def _refile(session: Session, ctx: Context, rule: Refile, row: QuotaRequest) -> 
         follows=row.id,
         step=row.step + 1,
     )
-    session.add(again)
-    tell_new(session, again, now=now)
+    session.add(following)
+    tell_new(session, following, now=now)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
-from sqlalchemy import func
+from sqlalchemy import and_, func, or_
 from sqlmodel import Session, col, select
 
 from providers.vocabulary import Offer
@@ -23,12 +23,14 @@ from service.jobs.rules import rule_of_job
 from service.jobs.view import policy_job
 from service.projects.model import Deployment, Project
 from service.quota_desk.ask import Asker, AskError, AskPlan, Wish, plan_for, write_requests
+from service.quota_desk.decisions import TAKEN_BACK, TURNED_DOWN
+from service.quota_desk.filing import NOT_TAKEN
 from service.quota_desk.model import Origin, QuotaRequest
-from service.quota_desk.settings import QuotaRule
+from service.quota_desk.settings import QuotaRule, Refile
 from service.quota_desk.shortages import Short, cheapest_of_accounts, shortages
 from service.quotas.headroom import headroom
-from service.quotas.increases import in_gpus
-from service.states import JOB_OVER, REQUEST_OPEN
+from service.quotas.increases import Verdict, in_gpus
+from service.states import JOB_OVER, REQUEST_OPEN, QuotaRequestState
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +39,7 @@ LOOK_AGAIN = timedelta(minutes=10)
 BATCH = 50
 WITHHELD = "quota_request_withheld"
 TOLD_EVERY = timedelta(days=1)
+SAID_NO = (QuotaRequestState.DENIED, QuotaRequestState.PARTLY_GRANTED, QuotaRequestState.EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ def _ask(ctx: Context, rule: QuotaRule, needs: Sequence[_Need]) -> None:
             return
         for number in range(len(needs), 0, -1):
             plan = _plan(session, ctx, needs[0].short.offer, needs[:number])
+            if plan is not None and _answered_lately(session, ctx, plan):
+                return
             if plan is not None and _within(rule, plan):
                 job = needs[0].job
                 asker = Asker(Origin.RULE, rule.file, None, rule.name, job.project_id, job.id)
@@ -150,6 +155,8 @@ def _ask(ctx: Context, rule: QuotaRule, needs: Sequence[_Need]) -> None:
         ctx.database.write(write)
     except AskError as error:
         log.info("quota_not_asked_for", rule=rule.name, job=needs[0].job.id, why=str(error))
+    except Exception:
+        log.exception("quota_rules_failed", rule=rule.name, job=needs[0].job.id)  # the others are asked for
 
 
 def _plan(session: Session, ctx: Context, offer: Offer, needs: Sequence[_Need]) -> AskPlan | None:
@@ -169,10 +176,33 @@ def _plan(session: Session, ctx: Context, offer: Offer, needs: Sequence[_Need]) 
 
 
 def _within(rule: QuotaRule, plan: AskPlan) -> bool:
-    """No limit beyond what the rule may ask for."""
+    """No limit beyond what the rule may ask for, whether for one that is open already or for a new one."""
     type_ = plan.offer.type
-    asked = [one.gate for one in plan.to_file() if one.gate.limit is not None]
-    return all(in_gpus(gate.quota, gate.limit or 0.0, type_) <= rule.max_gpus for gate in asked)
+    raised = [one.gate for one in plan.limits if one.gate.verdict is Verdict.RAISE]
+    return all(in_gpus(gate.quota, gate.limit or 0.0, type_) <= rule.max_gpus for gate in raised)
+
+
+def _answered_lately(session: Session, ctx: Context, plan: AskPlan) -> bool:
+    """Whether a cloud, or a person, has lately said no to more of a quota of the plan. Then no other job that
+    waits asks again: only the settings' `refile` does.
+    """
+    refile = ctx.settings.quota_desk.refile or Refile()
+    found = session.exec(
+        select(QuotaRequest.id)
+        .where(
+            col(QuotaRequest.quota_id).in_([one.quota_id for one in plan.to_file()]),
+            col(QuotaRequest.decided_at) > ctx.now() - timedelta(seconds=refile.after),
+            or_(
+                col(QuotaRequest.state).in_(SAID_NO),
+                and_(
+                    QuotaRequest.state == QuotaRequestState.WITHDRAWN,
+                    col(QuotaRequest.reason).in_((NOT_TAKEN, TURNED_DOWN, TAKEN_BACK)),
+                ),
+            ),
+        )
+        .limit(1)
+    )
+    return found.first() is not None
 
 
 def _open_of(session: Session, rule: QuotaRule) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from providers.memory import Answer
-from service.quota_desk.decisions import approve_request
+from service.quota_desk.ask import Asker, AskError
+from service.quota_desk.decisions import approve_request, deny_request
 from service.quota_desk.model import Origin, QuotaRequest
 from service.states import JobState, QuotaRequestState
 from tests.clocks import FakeClock
 from tests.loops.bench import Bench, Killed, cloud, offer
 from tests.loops.conftest import MakeBench
-from tests.quota_desk.desk import HOUR, NODE, configure, leap, limited, request, requests
+from tests.quota_desk.desk import HOUR, NODE, configure, file, leap, limited, request, requests, wish
 
 RULE = {"name": "h100", "waits": HOUR, "file": True, "max_gpus": 16}
 
@@ -159,3 +160,78 @@ def _die(bench: Bench, commit: int) -> None:
         bench.restart()
         return
     raise AssertionError("it was to be killed")
+
+
+def propose(bench: Bench, gpus: int, **fields: object) -> QuotaRequest:
+    """What someone who may not file asks for."""
+    (row,) = file(bench, wish(gpus=gpus, **fields), Asker(Origin.PERSON, files=False, by="eve"))
+    return row
+
+
+def test_after_a_denial_the_other_jobs_that_wait_do_not_ask_again(desk: Bench) -> None:
+    desk.clouds["aws"].answer_requests(Answer(after=60, share=0))
+    for number in range(4):
+        desk.submit_job(f"job-{number}")
+    leap(desk, 12 * HOUR)
+    assert len(desk.clouds["aws"].reviews.filed) == 1
+
+
+def test_after_a_person_turned_a_proposal_down_the_rule_does_not_propose_it_again(desk: Bench) -> None:
+    configure(desk, rules=[RULE | {"file": False}])
+    for number in range(4):
+        desk.submit_job(f"job-{number}")
+    leap(desk, 2 * HOUR)
+    (row,) = requests(desk)
+    desk.database.write(
+        lambda session: deny_request(
+            session, session.get_one(QuotaRequest, row.id), "ann", now=desk.clock.now()
+        )
+    )
+    leap(desk, 12 * HOUR)
+    assert len(requests(desk)) == 1
+
+
+def test_jobs_that_wait_on_do_not_raise_what_is_wanted_beyond_the_rules_limit(desk: Bench) -> None:
+    desk.clouds["aws"].answer_requests(Answer(after=90 * 24 * HOUR))
+    for number in range(12):
+        desk.submit_job(f"job-{number}")
+    leap(desk, 12 * HOUR)
+    (row,) = requests(desk)
+    assert row.target == 2 * NODE, "16 GPUs"
+
+
+def test_a_rule_does_not_file_the_proposal_of_someone_who_may_not(desk: Bench) -> None:
+    row = propose(desk, 8000)
+    desk.submit_job()
+    leap(desk, 3 * HOUR)
+    assert request(desk, row.id).state is QuotaRequestState.PROPOSED
+    assert desk.clouds["aws"].reviews.filed == []
+
+
+def test_who_may_not_file_cannot_raise_what_a_filed_request_is_to_come_to(desk: Bench) -> None:
+    (row,) = file(desk)
+    assert propose(desk, 8, up_to=80_000).id == row.id
+    assert request(desk, row.id).target == NODE
+
+
+def test_an_admin_files_what_the_admin_asked_for_and_not_the_larger_proposal(desk: Bench) -> None:
+    row = propose(desk, 8000, up_to=80_000)
+    (filed,) = file(desk, wish(gpus=8))
+    assert (filed.id, filed.requested, filed.target) == (row.id, NODE, NODE)
+    assert [one.increase.limit for one in desk.clouds["aws"].reviews.filed] == [NODE]
+
+
+def test_a_proposal_that_grows_is_told_of_again(desk: Bench) -> None:
+    propose(desk, 8)
+    propose(desk, 16)
+    told = [event.data["requested"] for event in desk.events("quota_request_proposed")]
+    assert told == [NODE, 2 * NODE]
+
+
+def test_a_template_that_fails_for_real_numbers_stops_no_loop(desk: Bench) -> None:
+    configure(desk, rules=[RULE], justification="{{ gpus.upper() }}")
+    desk.submit_job()
+    leap(desk, 2 * HOUR)
+    assert requests(desk) == []
+    with pytest.raises(AskError, match="justification"):
+        file(desk)
