@@ -96,8 +96,8 @@ class Course:
 
     @property
     def broke(self) -> bool:
-        """Whether nothing can be paid for a step, now or later."""
-        return not any(self.affords(o) for o in self.options)
+        """Whether nothing for sale can be paid for a step. Prices that are not known prove nothing."""
+        return bool(self.options) and not any(self.affords(o) for o in self.options)
 
     def affords(self, option: Option) -> bool:
         """Whether the cap allows one step of it."""

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from policies import deadline
 from policies.appraisal import Appraiser
+from policies.fit import affordable
 from policies.model import (
     MAX_RANKED,
     Block,
@@ -52,9 +53,10 @@ class _Shown:
 def decide(rule: Rule, job: Job, market: Market, now: datetime) -> Decision:
     """What to do now about a job with a deadline."""
     look = Appraiser(rule, job, indexed(market), now)
-    if job.placement is not None and job.placement.key.capacity_type is CapacityType.RESERVED:
+    settled = _settled(look)
+    if settled is not None:
         late = job.deadline is not None and job.work_left is not None and now + job.work_left > job.deadline
-        return Stay("reserved capacity is free until its end", deadline_at_risk=late)
+        return Stay(settled, deadline_at_risk=late)
     reserved = _reserved(look)
     if reserved and job.placement is None:
         return Launch(reserved, "reserved capacity is free, and paid for anyway")
@@ -64,7 +66,25 @@ def decide(rule: Rule, job: Job, market: Market, now: datetime) -> Decision:
     decision = deadline.decide(job, shown, now)
     if job.placement is not None and isinstance(decision, Launch | Move):
         return _no_further(rule, job, decision)
+    if job.placement is not None and isinstance(decision, Wait):
+        return Stay(decision.why, deadline_at_risk=decision.deadline_at_risk)
     return decision
+
+
+def _settled(look: Appraiser) -> str | None:
+    """Why a running job stays whatever the market says; None where that has to be weighed. What cannot be
+    lost is not left because it is no longer listed, or its price is not known now: it runs on as before.
+    """
+    placement = look.job.placement
+    if placement is None or placement.key.capacity_type is CapacityType.SPOT:
+        return None
+    if placement.key.capacity_type is CapacityType.RESERVED:
+        return "reserved capacity is free until its end"
+    here = look.market.get(placement.key)
+    if here is None:
+        return "what it runs on is no longer listed, but runs on"
+    refusal = affordable(look.job, here)
+    return None if refusal is None else f"it runs, although a start there would be refused: {refusal[1]}"
 
 
 def explain(rule: Rule, job: Job, market: Market, now: datetime) -> list[Candidate]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import structlog
 from sqlalchemy import and_, or_
 from sqlmodel import Session, col, select
 
@@ -27,6 +28,8 @@ from service.jobs.view import needs_of
 from service.market.snapshot import MarketSnapshot
 from service.states import AttemptState, JobState
 
+log = structlog.get_logger(__name__)
+
 LOOK_AGAIN = timedelta(seconds=5)
 SEEN_FREE_AFTER = timedelta(minutes=3)
 """How long after an attempt has left its slot may still be counted as used."""
@@ -38,10 +41,17 @@ MOST_CORE = 100
 def core_waits(session: Session, market: MarketSnapshot) -> bool:
     """Whether some core job that has nothing yet could use what is reserved: it is kept for it then."""
     waiting = select(Job).where(Job.run_class == RunClass.CORE, Job.state == JobState.QUEUED).limit(MOST_CORE)
-    return any(
-        market.fitting(needs_of(JobSpec.model_validate(job.spec).resources)).entries[CapacityType.RESERVED]
-        for job in session.exec(waiting)
-    )
+    return any(_could_use_reserved(job, market) for job in session.exec(waiting))
+
+
+def _could_use_reserved(job: Job, market: MarketSnapshot) -> bool:
+    """False too for a job whose spec cannot be read any more: one such must not stop the others."""
+    try:
+        needs = needs_of(JobSpec.model_validate(job.spec).resources)
+    except ValueError:
+        log.warning("core_job_unreadable", job=job.id)
+        return False
+    return bool(market.fitting(needs).entries[CapacityType.RESERVED])
 
 
 def make_room(ctx: Context, job: Job, rule: Rule, asked: PolicyJob, market: MarketSnapshot) -> Wait | None:
@@ -51,7 +61,7 @@ def make_room(ctx: Context, job: Job, rule: Rule, asked: PolicyJob, market: Mark
     if job.run_class is not RunClass.CORE or CapacityType.RESERVED not in rule.capacity_types:
         return None
     tenants = ctx.database.read(lambda session: _tenants(session, ctx.now()))
-    key = _worth_clearing(asked, market, tenants)
+    key = _worth_clearing(asked, market, tenants, ctx.now())
     if key is None:
         return None
     ids = [attempt.id for attempt in tenants[key]]
@@ -84,7 +94,10 @@ def _tenants(session: Session, now: datetime) -> dict[OfferKey, list[Attempt]]:
 
 
 def _worth_clearing(
-    asked: PolicyJob, market: MarketSnapshot, tenants: Mapping[OfferKey, Sequence[Attempt]]
+    asked: PolicyJob,
+    market: MarketSnapshot,
+    tenants: Mapping[OfferKey, Sequence[Attempt]],
+    now: datetime,
 ) -> OfferKey | None:
     """The reservation that the job could use if they left, the one with the fewest to disturb."""
     found = []
@@ -92,6 +105,8 @@ def _worth_clearing(
         offer = market.get(key)
         if offer is None or fits(asked.needs, offer.type) or permitted(asked, offer):
             continue
+        if market.is_shut(offer, now, asked.image):
+            continue  # they would leave for nothing
         free = market.free_slots(key) or 0
         if free + sum(attempt.nodes for attempt in attempts) >= asked.needs.nodes:
             found.append((len(attempts), str(key), key))

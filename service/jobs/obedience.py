@@ -49,7 +49,7 @@ def obey(
             ctx.database.write(lambda session: _note_planned(session, ctx, job.id, rule, decision))
             return planned
         decision = Wait(ctx.now() + SOON, planned, deadline_at_risk=decision.deadline_at_risk)
-    note(ctx, job.id, rule, decision)
+    note(ctx, job.id, rule, decision, job.wake_at)
     return None
 
 
@@ -103,8 +103,10 @@ def _note_planned(session: Session, ctx: Context, job_id: str, rule: Rule, decis
     session.add(job)
 
 
-def note(ctx: Context, job_id: str, rule: Rule, decision: Decision) -> None:
-    """Keep what was decided, tell people of what is new in it, and set when to look again."""
+def note(ctx: Context, job_id: str, rule: Rule, decision: Decision, seen_wake: datetime | None) -> None:
+    """Keep what was decided, tell people of what is new in it, and set when to look again, unless that was
+    set by something that happened since: `seen_wake` is what it was when the job was read.
+    """
 
     def write(session: Session) -> None:
         now = ctx.now()
@@ -126,7 +128,8 @@ def note(ctx: Context, job_id: str, rule: Rule, decision: Decision) -> None:
                 **told,
             )
         _raise_risk(session, job, _at_risk(decision), decision.why, now)
-        job.wake_at = _next_look(decision, is_reviewed(rule, job), now)
+        if job.wake_at == seen_wake:  # else something has happened to it since it was decided about
+            job.wake_at = _next_look(decision, is_reviewed(rule, job), now)
         job.decision = told
         if job.state is JobState.QUEUED:
             job.detail = _sentence(told)

@@ -67,7 +67,8 @@ class Scheduler:
         market = ctx.database.read(lambda session: market_of(session, ctx.book, now))
         projects = ctx.database.read(_project_names)
         made = ctx.database.read(lambda session: read_progress(session, due, now))
-        kept = ctx.database.read(lambda session: core_waits(session, market))
+        with ctx.book.lock:
+            kept = ctx.database.read(lambda session: core_waits(session, market))
         weights = {
             id_: ctx.settings.shares[name] for id_, name in projects.items() if name in ctx.settings.shares
         }

@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 from policies.estimates import pooled
 from policies.model import Block, Evidence, Needs
 from policies.shelves import Shelf, Shelves
+from providers.errors import ErrorKind
 from providers.signals import SpotSignal
 from providers.vocabulary import CapacityType, Offer, OfferKey, Scope
 from service.attempts.model import Attempt
@@ -117,6 +118,19 @@ class MarketSnapshot:
                 message,
             )
         return found
+
+    def is_shut(self, offer: Offer, now: datetime, image: str | None = None) -> bool:
+        """Whether a reservation could not be used even if it were free: it ends soon, or its cloud has
+        refused it lately for another reason than that it was full.
+        """
+        if self._slots is not None and self._slots.leaves_soon(offer.key):
+            return True
+        return any(
+            (active.until is None or active.until > now)
+            and active.kind != ErrorKind.CAPACITY
+            and speaks_of_image(active.scope, image)
+            for active, _ in self._blocks.covering(offer)
+        )
 
     def signals_of(self, offer: Offer) -> tuple[SpotSignal, ...]:
         """What the vendor says of an offer's spot capacity, the zone's own word first; empty for others."""

@@ -63,12 +63,18 @@ class Slots:
         if row is None:
             return "it is not known any more"
         until = leave_at(row.kind, row.ends_at)
-        if until is not None and self._now >= until - WORTH_A_START:
+        if until is not None and self.leaves_soon(offer.key):
             return f"it must be left at {until:%Y-%m-%d %H:%M}"
         free = self.free(offer.key)
         if free is None or nodes <= free:
             return None
         return f"{free} of {row.total} free, {nodes} needed"
+
+    def leaves_soon(self, key: OfferKey) -> bool:
+        """Whether a reservation must be left too soon for a start to be worth it."""
+        row = self._rows.get(key)
+        until = None if row is None else leave_at(row.kind, row.ends_at)
+        return until is not None and self._now >= until - WORTH_A_START
 
     def note_planned(self, key: OfferKey, nodes: int) -> None:
         """So many more are under way; for the rest of this look at the market."""
