@@ -143,11 +143,11 @@ def test_core_displaces_exploration_from_reserved_nodes_with_notice(
 def test_nobody_is_displaced_from_a_block_that_the_core_job_would_have_to_leave_at_once(
     make_bench: MakeBench, clock: FakeClock
 ) -> None:
-    bench = reserved_bench(make_bench, clock, clock.now() + timedelta(hours=3))
+    bench = reserved_bench(make_bench, clock, clock.now() + timedelta(minutes=82))
     tenant = bench.submit_job("tenant", checkpoint=CHECKPOINT)
     bench.run_until(tenant, JobState.RUNNING)
-    clock.advance(6600)
-    bench.pass_time(30)
+    assert bench.live_attempt(tenant).capacity_type is CapacityType.RESERVED
+    bench.pass_time(300)
     core = bench.submit_job("core", **{"class": "core"})
     bench.run_until(core, JobState.RUNNING)
     assert bench.live_attempt(core).capacity_type is ON_DEMAND
