@@ -16,8 +16,6 @@ from service.attempts.model import Attempt, Charge
 from service.jobs.model import Job
 from service.projects.model import Project
 
-CHUNK = 2000
-
 
 class GroupBy(StrEnum):
     """What costs are added up by."""
@@ -65,7 +63,6 @@ def costs(
         .join(Job, col(Job.id) == col(Charge.job_id))
         .join(Project, col(Project.id) == col(Charge.project_id))
         .where(col(Charge.starts) < until, or_(col(Charge.ends).is_(None), col(Charge.ends) > since))
-        .execution_options(yield_per=CHUNK)
     )
     if project_id is not None:
         statement = statement.where(col(Charge.project_id) == project_id)

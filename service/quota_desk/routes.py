@@ -15,6 +15,7 @@ from service.api.authentication import CurrentCaller, global_only
 from service.api.paging import Cursor, Limit, decode_cursor, encode_cursor, json_response, page
 from service.api.problems import Problem, invalid, not_found
 from service.api.state import Api, CurrentApi
+from service.api.texts import is_plain
 from service.context import Context
 from service.jobs.gpus import UnknownGpuError, read_gpu
 from service.projects.model import Role
@@ -29,6 +30,8 @@ from service.quotas.model import QuotaReading
 from service.states import REQUEST_OPEN, QuotaRequestState
 
 router = APIRouter(tags=["quotas"])
+
+MOST_GPUS = 100_000
 
 
 class NewQuotaRequest(BaseModel):
@@ -57,6 +60,7 @@ class NewQuotaRequest(BaseModel):
             raise ValueError("give either gpu, such as H100:16, or instances and instance_type")
         if self.instances is not None and self.instance_type is None:
             raise ValueError("instances are of an instance_type: give it")
+        _check_plain(self)
         return self
 
 
@@ -66,6 +70,18 @@ class Decision(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     why: str = Field(default="", max_length=500)
+
+    @model_validator(mode="after")
+    def _plain(self) -> Decision:
+        _check_plain(self)
+        return self
+
+
+def _check_plain(body: BaseModel) -> None:
+    """ValueError for a text that no database takes."""
+    for name, value in body:
+        if isinstance(value, str) and not is_plain(value):
+            raise ValueError(f"{name} holds a NUL or half a surrogate pair")
 
 
 @router.post("/quota-requests:plan", summary="What a request for more quota would be")
@@ -299,6 +315,8 @@ def _card(text: str | None) -> tuple[str | None, int | None]:
         raise invalid("gpu", str(error)) from None
     if len(wish.names) != 1:
         raise invalid("gpu", "name one card: H100:16")
+    if not 1 <= wish.count <= MOST_GPUS:
+        raise invalid("gpu", f"ask for 1 to {MOST_GPUS} GPUs")
     return wish.names[0], wish.count
 
 

@@ -195,7 +195,7 @@ def _answered_lately(session: Session, ctx: Context, plan: AskPlan) -> bool:
             or_(
                 col(QuotaRequest.state).in_(SAID_NO),
                 and_(
-                    QuotaRequest.state == QuotaRequestState.WITHDRAWN,
+                    col(QuotaRequest.state) == QuotaRequestState.WITHDRAWN,
                     col(QuotaRequest.reason).in_((NOT_TAKEN, TURNED_DOWN, TAKEN_BACK)),
                 ),
             ),

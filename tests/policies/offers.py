@@ -18,7 +18,7 @@ def offer(zone: str, price: float | None, capacity_type: CapacityType = Capacity
     return Offer(OfferKey("aws", "main", zone[:-1], zone, "t", capacity_type), TYPE, price)
 
 
-def on_demand(zone: str, price: float) -> Offer:
+def on_demand(zone: str, price: float | None) -> Offer:
     return offer(zone, price, CapacityType.ON_DEMAND)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from providers.memory import Answer
@@ -162,7 +164,7 @@ def _die(bench: Bench, commit: int) -> None:
     raise AssertionError("it was to be killed")
 
 
-def propose(bench: Bench, gpus: int, **fields: object) -> QuotaRequest:
+def propose(bench: Bench, gpus: int, **fields: Any) -> QuotaRequest:
     """What someone who may not file asks for."""
     (row,) = file(bench, wish(gpus=gpus, **fields), Asker(Origin.PERSON, files=False, by="eve"))
     return row
