@@ -298,7 +298,9 @@ class Scenario(_Strict):
         """Read a file; ScenarioError says what is wrong in which field."""
         try:
             data = yaml.safe_load(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except OSError as error:
+            raise ScenarioError(f"scenario {path}: {error.strerror}") from error
+        except (UnicodeDecodeError, yaml.YAMLError) as error:
             raise ScenarioError(f"scenario {path}: {error}") from error
         return cls.parse(data, str(path))
 

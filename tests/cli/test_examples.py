@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from sandbox.scenario import Scenario
 from service.configuration import check
 from service.jobs.aliases import TEXTS_BELOW, canonical
 from service.yaml_documents import parse
@@ -25,6 +26,10 @@ def test_the_example_of_settings_has_no_problem(tmp_path: Path) -> None:
     file = tmp_path / "corral.yaml"
     file.write_text(_example("docs/configuration.md"))
     assert check(file) == []
+
+
+def test_the_scenario_of_the_page_on_local_clouds_is_accepted() -> None:
+    assert len(Scenario.parse(yaml.safe_load(_example("docs/sandbox.md"))).events) == 2
 
 
 def test_the_readmes_job_is_accepted() -> None:
