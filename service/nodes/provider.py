@@ -152,6 +152,10 @@ def _choose(session: Session, ctx: Context, request: LaunchRequest) -> list[Node
     key, now, silent_after = request.offer, ctx.now(), ctx.settings.times.silent_after
     of_pool = select(Node).where(Node.pool == key.reservation, Node.instance_type == key.instance_type)
     rows = session.exec(of_pool.order_by(col(Node.name)).with_for_update()).all()
+    # Under the lock, once more: the same launch may have been sent twice at a time.
+    given = [node for node in rows if node.token == request.token]
+    if given:
+        return sorted(given, key=lambda node: node.rank or 0)
     idle = [node for node in rows if node.state(now, silent_after) is NodeState.IDLE]
     if len(idle) < request.nodes:
         scope = Scope(provider=STANDING, account=ACCOUNT, region=key.region, reservation=key.reservation)

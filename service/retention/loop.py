@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -52,11 +53,21 @@ class Retention:
 def clear(ctx: Context) -> None:
     """Delete all that is past its time. A kill in between leaves the rest for the next time."""
     now, kept = ctx.now(), ctx.settings.retention
-    _logs(ctx, now - timedelta(seconds=kept.logs))
-    _blobs(ctx, now - timedelta(seconds=kept.blobs))
-    _rows(ctx, "events", drop_events, now - timedelta(seconds=kept.events), BATCH)
-    _rows(ctx, "jobs", drop_jobs, now - timedelta(seconds=kept.jobs), JOBS)
-    _rows(ctx, "instances", drop_instances, now - timedelta(seconds=kept.jobs), BATCH)
+    logs, blobs = now - timedelta(seconds=kept.logs), now - timedelta(seconds=kept.blobs)
+    events, jobs = now - timedelta(seconds=kept.events), now - timedelta(seconds=kept.jobs)
+    _alone("logs", lambda: _logs(ctx, logs))
+    _alone("blobs", lambda: _blobs(ctx, blobs))
+    _alone("events", lambda: _rows(ctx, "events", drop_events, events, BATCH))
+    _alone("jobs", lambda: _rows(ctx, "jobs", drop_jobs, jobs, JOBS))
+    _alone("instances", lambda: _rows(ctx, "instances", drop_instances, jobs, BATCH))
+
+
+def _alone(what: str, work: Callable[[], None]) -> None:
+    """What of one kind cannot be deleted, such as bytes in a store that refuses, keeps no other kind."""
+    try:
+        work()
+    except Exception:
+        log.exception("retention_failed", what=what)
 
 
 def _logs(ctx: Context, before: datetime) -> None:

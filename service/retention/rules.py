@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +25,7 @@ from service.states import JOB_OVER, InstanceState
 
 BATCH = 500
 JOBS = 50
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def drop_events(session: Session, before: datetime) -> int:
@@ -91,9 +94,15 @@ def _named_by_live_jobs(session: Session, projects: set[str]) -> set[tuple[str, 
     jobs = session.exec(
         select(Job).where(col(Job.project_id).in_(projects), col(Job.state).not_in(JOB_OVER))
     ).all()
-    return {
-        (job.project_id, sha256) for job in jobs for sha256 in named_blobs(JobSpec.model_validate(job.spec))
-    }
+    return {(job.project_id, sha256) for job in jobs for sha256 in _named_by(job)}
+
+
+def _named_by(job: Job) -> Iterator[str]:
+    """What a job's spec names; of a spec that cannot be read any more, whatever looks like an upload."""
+    try:
+        yield from named_blobs(JobSpec.model_validate(job.spec))
+    except ValueError:
+        yield from SHA256.findall(json.dumps(job.spec))
 
 
 def drop_jobs(session: Session, before: datetime) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import func
-from sqlmodel import SQLModel, col, select
+from sqlmodel import Session, SQLModel, col, select
 
 from service.api.problems import Problem
 from service.attempts.model import Attempt, AttemptInstance, Charge
@@ -131,3 +131,29 @@ def test_the_rest_is_deleted_next_time_when_a_process_dies_in_between(bench: Ben
     assert count(bench, LogChunk) == 1
     clear(bench.ctx)
     assert count(bench, LogChunk) == 0
+
+
+def test_what_cannot_be_deleted_of_one_kind_keeps_no_other(bench: Bench) -> None:
+    finished(bench)
+
+    def refuse(key: str) -> None:
+        raise PermissionError(key)
+
+    bench.store.delete = refuse  # type: ignore[method-assign]
+    before = count(bench, Event)
+    later(bench, 4000)
+    assert count(bench, LogChunk) == 1
+    assert count(bench, Event) < before
+
+
+def test_an_upload_named_by_a_live_job_whose_spec_cannot_be_read_any_more_is_kept(bench: Bench) -> None:
+    kept, unused = upload(bench, "a" * 64), upload(bench, "b" * 64)
+    job_id = bench.submit_job()
+
+    def spoil(session: Session) -> None:
+        session.get_one(Job, job_id).spec = {"of_a_later_version": {"workdir": "a" * 64}}
+
+    bench.database.write(spoil)
+    later(bench, 4000)
+    assert kept in bench.store.objects
+    assert unused not in bench.store.objects
