@@ -24,6 +24,7 @@ from providers.interface import Provider
 from service.accounts import NoAdapterError, make_provider
 from service.api.app import create_app
 from service.api.state import Api
+from service.arenas import bound_arenas
 from service.attempts.model import Attempt
 from service.configuration import SECRET_KEY, Configuration, ConfigurationError
 from service.context import Context
@@ -70,6 +71,7 @@ def serve(
 
     CannotServeError, UnusableKeyError, SchemaError or OSError say why it cannot start.
     """
+    bound_arenas()
     settings = configuration.settings
     prepare_folder(settings)
     if not environment.get(SECRET_KEY) and not key_file(settings).exists():

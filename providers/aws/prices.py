@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -139,8 +138,10 @@ def parse_product(text: str, region: str) -> tuple[str, float]:
     """Instance type and hourly price of one product, which comes as JSON in a string; 0 if it has none. One
     that cannot be read has neither, and keeps nobody from the rest of the list.
     """
+    import orjson
+
     try:
-        product = json.loads(text)
+        product = orjson.loads(text)
         attributes = product["product"]["attributes"]
         name = str(attributes.get("instanceType", ""))
         if attributes.get("regionCode", region) != region:

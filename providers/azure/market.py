@@ -85,12 +85,12 @@ class Market:
         known = self.known_sizes(region)
         if known is not None:
             return known
-        rows = self._arm.pages(
+        found = self._arm.reduced(
             f"{self._arm.subscription}/providers/Microsoft.Compute/skus",
             SKUS,
+            lambda rows: sizes(rows, region, self._config.allowed_types),
             filter_=f"location eq '{region}'",
         )
-        found = sizes(rows, region, self._config.allowed_types)
         with self._lock:
             self._kept[region] = _Kept(found, self._clock.monotonic() + SIZES_FOR)
         return found

@@ -4,8 +4,9 @@ every zone of a region.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from providers.read_retries import ReadRetries
 from providers.vocabulary import CapacityType, Scope
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 PUBLIC = "https://prices.azure.com"
@@ -90,6 +93,8 @@ class RetailPrices:
 
     config: AccountConfig
     clock: Clock
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _tls: ssl.SSLContext | None = field(default=None, init=False, repr=False)
 
     def read(self, region: str, sizes: Iterable[str]) -> dict[PriceKey, float]:
         """Prices now in force. ProviderError if any page cannot be read: half a price list misleads."""
@@ -112,8 +117,6 @@ class RetailPrices:
         return classify(rows, self.clock.now())
 
     def _client(self) -> httpx.Client:
-        import ssl
-
         import httpx
 
         config, local = self.config, self.config.endpoint is not None
@@ -122,8 +125,24 @@ class RetailPrices:
             timeout=httpx.Timeout(60, connect=10),
             proxy=None if local else config.proxy,
             trust_env=not local,
-            verify=ssl.create_default_context(cafile=config.ca_bundle) if config.ca_bundle else True,
+            verify=self._authorities(),
         )
+
+    def _authorities(self) -> ssl.SSLContext:
+        """Read once: reading them takes longer than asking, and all regions ask at once."""
+        import ssl
+
+        import httpx
+
+        with self._lock:
+            if self._tls is None:
+                bundle, local = self.config.ca_bundle, self.config.endpoint is not None
+                self._tls = (
+                    ssl.create_default_context(cafile=bundle)
+                    if bundle
+                    else httpx.create_ssl_context(trust_env=not local)
+                )
+            return self._tls
 
     def _rows(self, client: httpx.Client, region: str, sizes: Iterable[str]) -> Iterator[Mapping[str, Any]]:
         names = " or ".join(f"armSkuName eq '{size}'" for size in sizes)
