@@ -44,9 +44,11 @@ class Pools:
         """Take nothing more, wait up to `seconds` (real) for what runs; how many calls are still out."""
         with self._lock:
             self._closed = True
-            pools, running = list(self._pools.values()), set(self._open)
+            pools = list(self._pools.values())
         for pool in pools:
             pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:  # only now: what had not begun is no longer among them
+            running = set(self._open)
         return len(wait(running, timeout=seconds).not_done)
 
     def _done(self, future: Future[None]) -> None:
