@@ -14,7 +14,7 @@ export UV_CACHE_DIR  := $(CURDIR)/$(TOOLS)/cache
 export PIP_CACHE_DIR := $(CURDIR)/$(TOOLS)/cache/pip
 endif
 
-.PHONY: help install lock demo kills footprint bench-markets bench-policies docker-check test lint format types check clean
+.PHONY: help install lock demo kills footprint bench-markets bench-policies bench-providers docker-check test lint format types check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,9 @@ bench-markets: install ## every policy on recorded spot markets (MARKETS=folder,
 
 bench-policies: install ## how long a decision takes among 50,000 offers (JSON=1 for JSON)
 	$(BIN)/python -m bench.policies $(if $(JSON),--json)
+
+bench-providers: install ## what it costs to read all that each cloud sells (JSON=1 for JSON)
+	$(BIN)/python -m bench.providers $(if $(JSON),--json)
 
 docker-check: ## the Dockerfile's steps without an engine; needs root and debootstrap (LEND=paths that RUN needs)
 	$(PYTHON) deploy/docker_check.py $(foreach path,$(LEND),--lend $(path))
