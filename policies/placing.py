@@ -182,15 +182,24 @@ def _turns(rule: Rule) -> tuple[frozenset[CapacityType], ...]:
 
 def _on_demand_from(look: Appraiser) -> datetime | None:
     """When a job that waits for spot may pay on-demand. A rule's wait, unlike the job's own, is skipped where
-    no spot is sold.
+    no spot is sold; either is where spot costs no less.
     """
     job = look.job
     wait = job.spot_wait or look.rule.spot_wait
     if not wait or job.spot is not SpotUse.AUTO or CapacityType.SPOT in look.closed:
         return None
+    spot, on_demand = (_lowest(look, kind) for kind in (CapacityType.SPOT, CapacityType.ON_DEMAND))
+    if spot is not None and on_demand is not None and on_demand <= spot:
+        return None
     if not job.spot_wait and not any(look.refusal(offer) is None for offer in _spot_of(look.market, job)):
         return None
     return job.waiting_since + wait
+
+
+def _lowest(look: Appraiser, kind: CapacityType) -> float | None:
+    """USD per instance-hour of the cheapest offer of a kind that the job may take; None without one."""
+    entries = look.market.fitting(look.job.needs).entries[kind]
+    return next((offer.price for _, _, offer in entries if look.refusal(offer) is None), None)
 
 
 def _spot_of(market: IndexedMarket, job: Job) -> Iterator[Offer]:

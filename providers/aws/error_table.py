@@ -224,7 +224,7 @@ ACCOUNT = (
 
 UNSUPPORTED = (
     Rule(
-        ("Unsupported",),
+        ("Unsupported", "InvalidParameterCombination"),
         K.UNSUPPORTED,
         About.ZONE_TYPE,
         _hours(24),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
+import structlog
 from sqlmodel import Session, col
 
 from providers.errors import ErrorKind, ProviderError
@@ -28,6 +29,8 @@ from service.db.due import next_due
 from service.jobs.model import Job
 from service.states import JOB_OVER, AttemptState, InstanceState, JobState
 from service.transitions import move_attempt, move_instance
+
+log = structlog.get_logger(__name__)
 
 OPEN = (AttemptState.PLANNED, AttemptState.LAUNCHING)
 BATCH = 64
@@ -103,6 +106,9 @@ def _send_first(ctx: Context, provider: Provider, attempt: Attempt, token: str) 
     except ProviderError as error:
         _write(ctx, attempt.id, token, partial(refuse, ctx=ctx, error=error))
         return
+    except Exception as fault:
+        _write(ctx, attempt.id, token, partial(refuse, ctx=ctx, error=_unforeseen(attempt.id, fault)))
+        return
     request = _commit_request(ctx, attempt, token, prepared)
     if request is not None:
         _send(ctx, provider, attempt.id, token, request)
@@ -155,7 +161,18 @@ def _send(
         answer = _after_error(ctx, error, again=again)
         _write(ctx, attempt_id, token, answer)
         return
+    except Exception as fault:
+        # It may have happened all the same; to send it again would only meet the same fault.
+        error = _unforeseen(attempt_id, fault)
+        _write(ctx, attempt_id, token, partial(mark_unconfirmed, ctx=ctx, error=error, final=True))
+        return
     _write(ctx, attempt_id, token, partial(accept, ctx=ctx, launched=launched))
+
+
+def _unforeseen(attempt_id: str, fault: Exception) -> ProviderError:
+    """A fault of ours, or an answer that an adapter has no word for: about this offer, and no job's end."""
+    log.error("launch_failed", attempt=attempt_id, exc_info=fault)
+    return ProviderError(ErrorKind.UNKNOWN, str(fault), code=type(fault).__name__)
 
 
 def _after_error(ctx: Context, error: ProviderError, *, again: bool) -> Callable[[Session, Attempt], None]:
@@ -249,7 +266,9 @@ def _close_unseen(
     elif attempt.unseen_since is None:
         attempt.unseen_since = now
     elif now - attempt.unseen_since >= window:
-        error = ProviderError(ErrorKind.TRANSIENT, "the answer was lost and nothing came of the launch")
+        why = f" ({attempt.error_kind}: {attempt.error_code})" if attempt.error_code else ""
+        message = f"the answer was lost and nothing came of the launch{why}"
+        error = ProviderError(ErrorKind.TRANSIENT, message)
         refuse(session, attempt, ctx=ctx, error=error)
         return
     _wait(session, attempt, wake_at=now + LOOK_AGAIN)

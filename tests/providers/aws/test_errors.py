@@ -346,7 +346,7 @@ def test_nobody_listening_is_a_clean_failure() -> None:
     assert (raised.kind, raised.ambiguous) == (K.TRANSIENT, False)
 
 
-def test_refused_credentials_on_a_machine_with_a_wrong_clock_are_clock_skew(
+def test_AUT_04_refused_credentials_on_a_machine_with_a_wrong_clock_are_clock_skew(
     stub: StubServer, provider: AwsProvider
 ) -> None:
     theirs = datetime.now(UTC) + timedelta(minutes=20)
@@ -365,3 +365,24 @@ def test_the_vendors_retry_after_is_passed_on(stub: StubServer, provider: AwsPro
 def test_no_code_is_in_two_rows_unless_a_hint_tells_them_apart() -> None:
     plain = [code for rule in RULES if not rule.hint for code in rule.codes]
     assert len(plain) == len(set(plain))
+
+
+def test_FAI_12_a_type_that_its_zone_does_not_have_closes_that_zone_for_long_and_not_for_ever(
+    stub: StubServer, provider: AwsProvider
+) -> None:
+    where = "is not supported in your requested Availability Zone (us-east-1e). Please retry your request by "
+    for code in ("Unsupported", "InvalidParameterCombination"):
+        stub.script("RunInstances", error(code, f"Your requested instance type (p4d.24xlarge) {where}"))
+        raised = refused(provider)
+        assert (raised.kind, raised.avoid_for) == (K.UNSUPPORTED, timedelta(hours=24))
+        assert set(raised.scope.given()) == {"provider", "account", "region", "zone", "instance_type"}
+        assert not raised.ambiguous
+
+
+def test_FAI_12_a_wrong_combination_that_speaks_of_no_zone_is_an_error_of_the_request(
+    stub: StubServer, provider: AwsProvider
+) -> None:
+    stub.script(
+        "RunInstances", error("InvalidParameterCombination", "Enclaves and hibernation exclude each other")
+    )
+    assert refused(provider).kind is K.INVALID_REQUEST

@@ -39,7 +39,7 @@ def reason(code: str, message: str = "") -> str:
 MISSING = error("InvalidInstanceID.NotFound", "The instance ID 'i-x' does not exist")
 
 
-def test_a_missing_instance_is_absent_and_the_rest_of_its_batch_is_still_described(
+def test_INV_05_a_missing_instance_is_absent_and_the_rest_of_its_batch_is_still_described(
     stub: StubServer, provider: AwsProvider
 ) -> None:
     stub.script("DescribeInstances", MISSING, described("a"), MISSING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -107,6 +108,28 @@ def test_what_a_launch_asks_for(stub: StubServer, provider: AwsProvider) -> None
     assert "SubnetId" not in sent
     kinds = {value for name, value in sent.items() if name.endswith(".ResourceType")}
     assert kinds == {"instance", "volume", "network-interface", "spot-instances-request"}
+
+
+def test_PRO_11_tags_may_be_read_on_the_instance_whatever_the_accounts_default_is(
+    stub: StubServer, provider: AwsProvider
+) -> None:
+    stub.script("RunInstances", ok("RunInstances", running(0)))
+    provider.launch(prepared())
+    sent = stub.sent("RunInstances")[0]
+    keys = {value for name, value in sent.items() if ".Tag." in name and name.endswith(".Key")}
+    assert "Name" in keys
+    assert all(re.fullmatch(r"[0-9a-zA-Z\-_+=,.@:]+", key) for key in keys), keys
+    assert sent["MetadataOptions.InstanceMetadataTags"] == "disabled"
+
+
+def test_PRO_11_a_tag_that_ec2_refuses_is_an_error_of_the_request(
+    stub: StubServer, provider: AwsProvider
+) -> None:
+    stub.script("RunInstances", error("InvalidTagKey.Malformed", "'a.io/job' is not a valid tag key"))
+    with pytest.raises(ProviderError) as caught:
+        provider.launch(prepared())
+    assert (caught.value.kind, caught.value.ambiguous) == (ErrorKind.INVALID_REQUEST, False)
+    assert caught.value.scope.zone is not None
 
 
 def test_a_limit_on_the_price_is_the_bid() -> None:

@@ -40,14 +40,14 @@ def fits(quotas: Iterable[Quota], wanted: Offer) -> bool:
     return all(wanted.type.vcpus <= room for room in rooms)
 
 
-def test_quo_11_no_two_limits_share_a_code_or_take_each_others_name() -> None:
+def test_QUO_11_no_two_limits_share_a_code_or_take_each_others_name() -> None:
     assert max(Counter(limit.code for limit in LIMITS).values()) == 1
     for names in (NAMES, NAMES | SPLIT):
         rows = matched(listed({}, {**OTHERS, **names}))
         assert {limit.code: row["QuotaCode"] for limit, row in rows.items()} == {code: code for code in names}
 
 
-def test_quo_06_families_are_told_apart_by_whole_letters() -> None:
+def test_QUO_06_families_are_told_apart_by_whole_letters() -> None:
     quotas = reading(listed({"L-1216C47A": 640}, NAMES | OTHERS))
     expected = {
         "t3.large": "L-1216C47A",
@@ -67,14 +67,14 @@ def test_quo_06_families_are_told_apart_by_whole_letters() -> None:
     assert next(quota.limit for quota in quotas if quota.key == "L-1216C47A") == 640
 
 
-def test_quo_06_a_family_without_a_known_limit_is_gated_by_none() -> None:
+def test_QUO_06_a_family_without_a_known_limit_is_gated_by_none() -> None:
     quotas = reading(listed({}, NAMES | OTHERS))
     assert gating(quotas, offer("x2idn.16xlarge", 64, ON_DEMAND)) == []
     assert gating(quotas, offer("hpc7a.96xlarge", 192, ON_DEMAND)) == []
 
 
 @pytest.mark.parametrize("running", [0, 1])
-def test_quo_12_on_demand_p_shares_one_limit_and_spot_p5_has_its_own(running: int) -> None:
+def test_QUO_12_on_demand_p_shares_one_limit_and_spot_p5_has_its_own(running: int) -> None:
     values = {"L-417A185B": 192, "L-7212CCBC": 96, "L-C4BD4855": 0, "L-DB2E81BA": 0, "L-3819A6DF": 64}
     p5, p4d, g5 = ("p5.48xlarge", 192), ("p4d.24xlarge", 96), ("g5.12xlarge", 48)
     quotas = reading(
