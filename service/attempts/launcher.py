@@ -163,8 +163,8 @@ def _send(
         return
     except Exception as fault:
         # It may have happened all the same; to send it again would only meet the same fault.
-        error = _unforeseen(attempt_id, fault)
-        _write(ctx, attempt_id, token, partial(mark_unconfirmed, ctx=ctx, error=error, final=True))
+        unforeseen = _unforeseen(attempt_id, fault)
+        _write(ctx, attempt_id, token, partial(mark_unconfirmed, ctx=ctx, error=unforeseen, final=True))
         return
     _write(ctx, attempt_id, token, partial(accept, ctx=ctx, launched=launched))
 

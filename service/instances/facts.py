@@ -33,9 +33,12 @@ def note(session: Session, ctx: Context, instance: Instance, fact: CloudInstance
         return
     now = ctx.now()
     shown = instance.cloud_state not in (None, CloudState.ABSENT)
+    last_seen = _last_seen(instance) or now
     if fact.state is not CloudState.UNKNOWN:
         instance.cloud_state, instance.cloud_seen_at = fact.state, now
-    instance.ending_at = ending_at(instance, fact.state, now)
+    # Of what its cloud has forgotten nobody knows the end: when it was last seen is the best estimate.
+    forgotten = last_seen if fact.state is CloudState.ABSENT else None
+    instance.ending_at = ending_at(instance, fact.state, now, forgotten)
     instance.private_ip = fact.private_ip or instance.private_ip
     instance.public_ip = fact.public_ip or instance.public_ip
     instance.cloud_end_reason = fact.end_reason or instance.cloud_end_reason
@@ -120,7 +123,18 @@ def _note_absent(
     born = instance.requested_at or instance.planned_at
     if now - born < window and not shown:
         return
-    _note_over(session, instance, attempt, "the cloud knows no such instance any more", now)
+    message = "the cloud knows no such instance any more; its end is an estimate: when it was last seen"
+    _note_over(session, instance, attempt, message, now)
+
+
+def _last_seen(instance: Instance) -> datetime | None:
+    """When its cloud or its agent last showed that it was there."""
+    seen = (
+        instance.cloud_seen_at if instance.cloud_state is not CloudState.ABSENT else None,
+        instance.agent_seen_at,
+        instance.unknown_since,
+    )
+    return max((one for one in seen if one is not None), default=None)
 
 
 def _note_over(
@@ -172,7 +186,9 @@ def _wake_successors(session: Session, attempt: Attempt, now: datetime) -> None:
     )
 
 
-def ending_at(instance: Instance, state: CloudState, now: datetime) -> datetime | None:
+def ending_at(
+    instance: Instance, state: CloudState, now: datetime, last_seen: datetime | None = None
+) -> datetime | None:
     """Since when the cloud ends an instance, as far as we know: no cloud bills what it is ending. A machine
     that is merely off may be billed on, and one that runs is, unless we have been told that it will end.
     """
@@ -180,7 +196,7 @@ def ending_at(instance: Instance, state: CloudState, now: datetime) -> datetime 
         noticed = instance.notice_deadline
         if instance.ending_at is None and noticed is not None and noticed <= now:
             return noticed
-        return instance.ending_at or now
+        return instance.ending_at or last_seen or now
     sent = instance.terminate_sent_at
     if state in (CloudState.RUNNING, CloudState.STOPPED) and (sent is None or now - sent > READS_LAG):
         return None
