@@ -216,8 +216,7 @@ class Arm:
         def ask() -> tuple[T, str | None]:
             content = self._fetch("GET", address, query)
             with self._decoding:
-                page = _object(content)
-                return keep(page.get("value") or ()), page.get("nextLink") or None
+                return _kept(content, keep)
 
         return self._read(ask)
 
@@ -316,6 +315,12 @@ def _object(content: bytes) -> dict[str, Any]:
 
     found: dict[str, Any] = orjson.loads(content) if content else {}
     return found
+
+
+def _kept(content: bytes, keep: Callable[[Rows], T]) -> tuple[T, str | None]:
+    """What is kept of a page, and where the next one is; the page itself is let go on return."""
+    page = _object(content)
+    return keep(page.get("value") or ()), page.get("nextLink") or None
 
 
 def _query(version: str, query: Mapping[str, str]) -> dict[str, str]:

@@ -84,6 +84,11 @@ def accelerator(size: str, gpus: float | None) -> Accelerator | None:
     return Accelerator(row.gpu, int(count), row.memory_gb, row.link if count > 1 else None)
 
 
+def may_carry_gpus(size: str) -> bool:
+    """Whether a name is one of a size with GPUs that can be named; how many it has is for the API to say."""
+    return any(row.pattern.match(size) for row in GPU_SIZES)
+
+
 def worth_offering(size: str, has_accelerator: bool, allowed: frozenset[str]) -> bool:
     """Whether a size becomes an offer: what the settings name, else what has GPUs or is a known CPU size."""
     if FRACTIONAL.match(size) or CONFIDENTIAL.match(size):

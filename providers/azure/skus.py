@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from providers.azure.errors import family_key
-from providers.azure.sizes import accelerator, worth_offering
+from providers.azure.sizes import accelerator, may_carry_gpus, worth_offering
 from providers.vocabulary import CapacityType, InstanceType
 
 _ARCHITECTURES = {"x64": "x86_64", "arm64": "arm64"}
@@ -52,7 +52,11 @@ def sizes(rows: Iterable[Mapping[str, Any]], region: str, allowed: Iterable[str]
     """The sizes worth offering in a region, by name. `allowed` as in AccountConfig.allowed_types."""
     wanted, found = frozenset(allowed), {}
     for row in rows:
-        if row.get("resourceType") == "virtualMachines" and _is_in(row, region):
+        if row.get("resourceType") != "virtualMachines":
+            continue
+        name = str(row["name"])
+        # By name first: of 1,500 sizes with 35 capabilities each some dozens are worth reading.
+        if worth_offering(name, may_carry_gpus(name), wanted) and _is_in(row, region):
             size = _size(row, region)
             if worth_offering(size.type.name, size.type.accelerator is not None, wanted):
                 found[size.type.name] = size
