@@ -78,7 +78,8 @@ class Job:
     from where it lies to a place, 0 where none is given. `money_left` is USD, None without a cap.
 
     `resumes`: a checkpoint carries its work over to another instance. `ran`: how long it has run where it is,
-    in its placement's present attempt. `moves`: how often it was moved on purpose.
+    in its placement's present attempt. `moves`: how often it was moved on purpose,
+    `vain_moves`: to a machine that never got ready.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Job:
     resumes: bool = False
     ran: timedelta = timedelta(0)
     moves: int = 0
+    vain_moves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

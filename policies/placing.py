@@ -36,6 +36,7 @@ from providers.vocabulary import CapacityType, Offer
 
 NEAR_THE_END_RESTARTS = 5.0
 MOVE_MARGIN = 0.3
+MOST_VAIN_MOVES = 2
 
 Rank = tuple[float, float, tuple[str, ...]]
 
@@ -269,6 +270,8 @@ def _held_back(rule: Rule, job: Job) -> str | None:
         return f"it has run for less than {rule.min_dwell.total_seconds() / 60:g} min"
     if job.moves >= rule.max_moves:
         return f"it was moved {job.moves} times already"
+    if job.vain_moves >= MOST_VAIN_MOVES:
+        return f"{job.vain_moves} moves of it came to nothing"
     return None
 
 

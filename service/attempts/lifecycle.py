@@ -23,7 +23,7 @@ from service.events.record import record
 from service.instances.model import AgentState, Instance
 from service.jobs.model import Job
 from service.jobs.spec import JobSpec
-from service.market.blocks import block_preempted
+from service.market.blocks import block_preempted, block_unbooted
 from service.market.model import Poll
 from service.notifications.model import Channel
 from service.quota_desk.model import QuotaRequest
@@ -132,6 +132,8 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
         lasts = timedelta(seconds=ctx.settings.times.avoid_after_preemption)
         block_preempted(session, attempt.offer_key, lasts, now=now, chance=ctx.chance)
     if isinstance(verdict, End):
+        if verdict.ended is Ended.BOOT_FAILED and not any(one.exit_at for one in instances):
+            _avoid_unbooted(session, ctx, attempt, spec, now)
         end_attempt(session, attempt, verdict.ended, verdict.message, now=now, exit_code=verdict.exit_code)
     elif isinstance(verdict, Drain):
         _leave(session, attempt, job, spec, verdict, now)
@@ -142,6 +144,19 @@ def advance(ctx: Context, attempt_id: str, session: Session) -> None:
     else:
         _keep(session, attempt, verdict, now)
         _tell_predecessor(session, attempt, instances, now)
+
+
+def _avoid_unbooted(session: Session, ctx: Context, attempt: Attempt, spec: JobSpec, now: datetime) -> None:
+    """The next machine comes up elsewhere; after two in a row in one account, in another one."""
+    before = session.exec(
+        select(Attempt).where(Attempt.job_id == attempt.job_id, Attempt.number == attempt.number - 1)
+    ).first()
+    again = (
+        before is not None
+        and before.reason == Ended.BOOT_FAILED
+        and (before.provider, before.account) == (attempt.provider, attempt.account)
+    )
+    block_unbooted(session, attempt.offer_key, spec.image, again=again, now=now, chance=ctx.chance)
 
 
 def _note_silence(session: Session, ctx: Context, facts: Facts, job: Job, now: datetime) -> None:

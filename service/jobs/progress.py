@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 from policies.model import Placement
 from service.attempts.cost import Span, cost_micros
 from service.attempts.model import Attempt, Charge
-from service.attempts.outcome import REPLACED
+from service.attempts.outcome import REPLACED, Ended
 from service.jobs.model import Job
 from service.money import from_micros
 from service.states import AttemptState
@@ -31,7 +31,8 @@ class Progress:
 
     `computed`: work that it would not have to do again if it went on from where it is. `restart`: how long a
     start of it takes. `spent`: USD up to now; `hourly`: USD an hour of what is billed now. `live`: attempts
-    that are not over, oldest first. `ran`: how long it has run where it is, or since a move came to nothing.
+    that are not over, oldest first. `ran`: how long it has run where it is, or since a move came to nothing. `vain_moves`: those of its
+    moves whose machine never got ready.
     """
 
     restart: timedelta
@@ -40,6 +41,7 @@ class Progress:
     hourly: float = 0.0
     ran: timedelta = timedelta(0)
     moves: int = 0
+    vain_moves: int = 0
     live: tuple[Attempt, ...] = field(default=())
 
     @property
@@ -99,6 +101,7 @@ def progress(
         hourly=from_micros(sum(span.price_micros for span in spans if span.ends is None)),
         ran=_ran(live, moves, now),
         moves=len(moves),
+        vain_moves=sum(attempt.reason == Ended.BOOT_FAILED for attempt in moves),
         live=live,
     )
 

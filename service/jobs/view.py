@@ -74,6 +74,7 @@ def view(
         resumes=spec.checkpoint is not None,
         ran=made.ran,
         moves=made.moves,
+        vain_moves=made.vain_moves,
     )
 
 

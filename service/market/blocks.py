@@ -26,7 +26,9 @@ from service.market.polls import read_again
 from service.market.stock import tell_stock_back
 
 PREEMPTED = "preempted"
+UNBOOTED = "boot_failed"
 PREBUILT = "prebuilt"
+AVOID_UNBOOTED = timedelta(minutes=15)
 JITTER = 0.1
 REMEMBERED = timedelta(hours=1)
 
@@ -93,6 +95,21 @@ def block_preempted(
     )
     message = "an instance was taken back here"
     return _block(session, PREEMPTED, scope, KindRule(lasts, 1, lasts), "", message, now, chance)
+
+
+def block_unbooted(
+    session: Session, key: OfferKey, image: str | None, *, again: bool, now: datetime, chance: Random
+) -> BlockRow:
+    """Leave a place whose machine ran and never got ready, with this image alone: nobody else's may be at
+    fault. `again`: it happened here to the same job just before, so the whole account is left.
+    """
+    scope = Scope(provider=key.provider, account=key.account, image=image or PREBUILT)
+    if not again:
+        scope = replace(scope, region=key.region, zone=key.zone, instance_type=key.instance_type)
+    message = "a machine did not get ready in time here"
+    return _block(
+        session, UNBOOTED, scope, KindRule(AVOID_UNBOOTED, 1, AVOID_UNBOOTED), "", message, now, chance
+    )
 
 
 def lift_proved_wrong(session: Session, offer: Offer, image: str | None, *, now: datetime) -> int:

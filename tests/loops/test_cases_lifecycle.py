@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -320,3 +321,30 @@ def test_PRE_16_a_slow_boot_is_no_preemption_while_the_machine_runs(
     assert bench.live_attempt(job_id).state is AttemptState.BOOTING
     bench.run_until(job_id, JobState.RUNNING)
     assert len(bench.attempts(job_id)) == 1
+
+
+def test_PRE_16_after_machines_that_do_not_boot_another_account_is_tried(
+    make_bench: MakeBench, clock: FakeClock
+) -> None:
+    dead = cloud(clock, offer("aws", 10.0), offer("aws", 10.1, zone="b"), boot_seconds=10_000)
+    dead.sell(offer("aws", 10.2, zone="c"))
+    bench = make_bench(aws=dead, gcp=cloud(clock, offer("gcp", 11.0)))
+    job_id = bench.submit_job()
+    bench.run_until(job_id, JobState.RUNNING, within=3600)
+    ended = [(attempt.account, attempt.reason) for attempt in bench.attempts(job_id)]
+    assert ended == [("aws", "boot_failed"), ("aws", "boot_failed"), ("gcp", None)]
+    assert bench.attempts(job_id)[0].zone != bench.attempts(job_id)[1].zone
+
+
+def test_PRO_10_no_name_of_a_person_project_or_job_is_in_what_a_cloud_is_asked_for(bench: Bench) -> None:
+    long = "a.very_long-name" * 4
+    for n, name in enumerate([long, long[:-1] + "x", "job_2.b"]):
+        bench.submit_job(name, env={"WHO": f"Anna.Muller@Example.com {n}"})
+    bench.turn()
+    asked = [call.request for one in bench.clouds.values() for call in one.launches]
+    names = [name for request in asked for name in request.names()]
+    assert len(set(names)) == 3
+    assert all(re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name) for name in names), "as GCE wants them"
+    tags = [pair for request in asked for pair in request.tags.items()]
+    assert all(re.fullmatch(r"[a-z][-a-z0-9_]{0,62}", key) for key, _ in tags)
+    assert all(re.fullmatch(r"[-a-z0-9_]{0,63}", value) for _, value in tags), tags

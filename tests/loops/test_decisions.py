@@ -103,6 +103,22 @@ def test_PLA_04_if_the_replacement_fails_the_old_attempt_goes_on(
     assert two.job(job_id).retries_used == {}
 
 
+def test_LIF_10_replacements_that_never_get_ready_are_one_at_a_time_and_few(two: Bench) -> None:
+    job_id = long_job(two)
+    restock(two)
+    two.clouds["gcp"].boot_seconds = 100_000
+    for _ in range(100):
+        two.pass_time(120)
+        assert len(two.alive()) <= 2
+        assert len(two.live_attempts(job_id)) <= 2
+    vain = [
+        attempt for attempt in two.attempts(job_id) if attempt.replaces and attempt.reason == "boot_failed"
+    ]
+    assert 1 <= len(vain) <= 2, "after some moves that came to nothing the job is left where it is"
+    assert made(two, job_id)[0].state is AttemptState.RUNNING
+    assert len(two.alive()) == 1
+
+
 def test_a_preemption_while_a_move_is_under_way_makes_the_move_the_replacement(two: Bench) -> None:
     configure(two, routes=[{**QUICK, "capacity_types": ["spot", "on_demand"]}])
     job_id = long_job(two)
