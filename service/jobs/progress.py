@@ -31,8 +31,8 @@ class Progress:
 
     `computed`: work that it would not have to do again if it went on from where it is. `restart`: how long a
     start of it takes. `spent`: USD up to now; `hourly`: USD an hour of what is billed now. `live`: attempts
-    that are not over, oldest first. `ran`: how long it has run where it is, or since a move came to nothing. `vain_moves`: those of its
-    moves whose machine never got ready.
+    that are not over, oldest first. `ran`: how long it has run where it is, or since a move came to nothing.
+    `vain_moves`: moves to a machine that never got ready.
     """
 
     restart: timedelta
