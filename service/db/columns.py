@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import JSON, Enum
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import JSON, Enum, TypeDecorator
+
+if TYPE_CHECKING:
+    from sqlalchemy import Dialect
+    from sqlalchemy.types import TypeEngine
 
 
 def choice(kind: type[StrEnum]) -> Enum:
@@ -14,6 +17,20 @@ def choice(kind: type[StrEnum]) -> Enum:
     return Enum(kind, native_enum=False, length=24, values_callable=lambda e: [member.value for member in e])
 
 
+class Document(TypeDecorator[Any]):
+    """JSON; on PostgreSQL JSONB, of which the code is imported only there: it takes 2.5 MB."""
+
+    impl = JSON
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            from sqlalchemy.dialects.postgresql import JSONB
+
+            return dialect.type_descriptor(JSONB())
+        return dialect.type_descriptor(JSON())
+
+
 def document() -> Any:
     """A JSON document. Reassign it to change it: changes in place are not seen."""
-    return JSON().with_variant(JSONB(), "postgresql")
+    return Document()

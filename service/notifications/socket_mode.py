@@ -14,7 +14,6 @@ from sqlmodel import Session
 from service.context import Context
 from service.notifications.asks import NOT_KEPT, answer, decide, read_click
 from service.notifications.channels.protocol import TIMEOUT
-from service.notifications.channels.slack_api import SILENT, is_allowed
 from service.notifications.settings import ChannelConfig
 from service.references import UnresolvedError, resolved
 
@@ -91,6 +90,8 @@ class _Listener:
         from slack_sdk.errors import SlackApiError
         from slack_sdk.socket_mode import SocketModeClient
         from slack_sdk.web import WebClient
+
+        from service.notifications.channels.slack_api import SILENT, is_allowed
 
         if not is_allowed(self._api_url, self._ctx.settings.notifications.allow_hosts):
             return "api_url is not one of https://slack.com"

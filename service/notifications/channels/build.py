@@ -1,5 +1,5 @@
 """From the settings to a channel that can send. References are followed each time, so that what they lead to
-may be renewed while the service runs.
+may be renewed while the service runs. What a kind of channel needs is imported with the first of its kind.
 """
 
 from __future__ import annotations
@@ -8,11 +8,7 @@ from collections.abc import Mapping
 
 from clock import Clock
 from providers.config import is_loopback
-from service.notifications.channels.email import Email, MailServer
 from service.notifications.channels.protocol import Sender
-from service.notifications.channels.slack_bot import SlackBot
-from service.notifications.channels.slack_webhook import SlackWebhook
-from service.notifications.channels.webhook import Webhook
 from service.notifications.settings import ChannelConfig, Notifications
 from service.references import resolved
 
@@ -24,8 +20,12 @@ def sender(
     secrets = resolved(config.references(), environment)
     allowed = frozenset(settings.allow_hosts)
     if config.type == "slack_webhook":
+        from service.notifications.channels.slack_webhook import SlackWebhook
+
         return SlackWebhook(secrets["url"], allowed=allowed)
     if config.type == "slack_bot":
+        from service.notifications.channels.slack_bot import SlackBot
+
         return SlackBot(
             secrets["token"],
             config.channel or "",
@@ -34,7 +34,11 @@ def sender(
             allowed=allowed,
         )
     if config.type == "webhook":
+        from service.notifications.channels.webhook import Webhook
+
         return Webhook(secrets["url"], secrets["secret"], clock, allowed=allowed)
+    from service.notifications.channels.email import Email, MailServer
+
     host = config.host or ""
     server = MailServer(host, config.port, config.security, config.username, secrets.get("password"))
     return Email(
